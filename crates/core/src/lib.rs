@@ -1,0 +1,15 @@
+//! The vocabulary of a run and what its numbers mean.
+//!
+//! `goodput-core` holds the facts of a run ([`timeline`], [`outcome`], [`tokens`]), the frozen description of
+//! what was asked ([`plan`]), and the definitions that turn facts into numbers. It is pure: it never reads a
+//! clock, a file, a socket, the environment or entropy. Time and randomness come in as arguments.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod outcome;
+pub mod plan;
+pub mod rng;
+pub mod summary;
+pub mod time;
+pub mod timeline;
+pub mod tokens;
+pub mod units;
