@@ -8,6 +8,7 @@
 pub mod outcome;
 pub mod plan;
 pub mod rng;
+pub mod schedule;
 pub mod summary;
 pub mod time;
 pub mod timeline;

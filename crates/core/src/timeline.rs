@@ -8,7 +8,7 @@ use crate::time::Nanos;
 use crate::tokens::{TokenCount, TokenSource};
 
 /// Which part of the run a request belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Before measuring; kept on record, in no figure.
