@@ -1,1 +1,16 @@
-//! Skeleton.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+//! Numbers only: quantiles by name with intervals, resampling, steady state, goodness of fit.
+//!
+//! Knows nothing of requests, tokens or time; depends on none of the other crates; reads no clock, file or entropy
+//! (every random choice takes an explicit seed). **No function here takes the mean of quantiles**: parts are
+//! pooled as samples, then quantiled.
+
+mod binomial;
+pub mod bound;
+pub mod quantile;
+pub mod sample;
+mod sum;
+
+pub use bound::{RankInterval, early_stopping_rank, early_stopping_samples, order_statistic_ranks};
+pub use quantile::{Method, Support, quantile, support};
+pub use sample::{Samples, Sorted};

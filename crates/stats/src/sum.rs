@@ -1,0 +1,75 @@
+//! Sums in twice the precision of `f64`.
+//!
+//! A sum is kept as an unevaluated pair high + low (Dekker 1971, Knuth's two-sum), about 106 bits. So a mean does
+//! not depend on the order of its samples, and a variance may be taken as mean square minus squared mean without
+//! the cancellation that makes this formula useless in plain `f64`.
+
+/// A running sum, high + low.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    high: f64,
+    low: f64,
+}
+
+impl Sum {
+    pub(crate) fn value(&self) -> f64 {
+        self.high + self.low
+    }
+
+    /// Adds `a * b`, exactly rounded to the pair.
+    pub(crate) fn add_product(&mut self, a: f64, b: f64) {
+        *self = self.plus(product(a, b));
+    }
+
+    /// Adds `value^2 * count`.
+    pub(crate) fn add_scaled_square(&mut self, value: f64, count: f64) {
+        *self = self.plus(product(value, value).times(count));
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        *self = self.plus(*other);
+    }
+
+    /// Population standard deviation of `n` samples from their sum and sum of squares: sqrt(n Q - S^2) / n.
+    pub(crate) fn deviation(sum: &Self, squares: &Self, n: f64) -> f64 {
+        let square_of_sum = sum.times_sum(*sum);
+        let difference = squares.times(n).plus(Self { high: -square_of_sum.high, low: -square_of_sum.low });
+        difference.value().max(0.0).sqrt() / n
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let Self { high, low } = two_sum(self.high, other.high);
+        let tail = two_sum(self.low, other.low);
+        let first = quick_two_sum(high, low + tail.high);
+        quick_two_sum(first.high, first.low + tail.low)
+    }
+
+    fn times(self, factor: f64) -> Self {
+        let Self { high, low } = product(self.high, factor);
+        quick_two_sum(high, self.low.mul_add(factor, low))
+    }
+
+    fn times_sum(self, other: Self) -> Self {
+        let Self { high, low } = product(self.high, other.high);
+        quick_two_sum(high, low + (self.high * other.low + self.low * other.high))
+    }
+}
+
+/// a * b as a pair; the low part is the rounding error, which a fused multiply-add gives exactly.
+fn product(a: f64, b: f64) -> Sum {
+    let high = a * b;
+    Sum { high, low: a.mul_add(b, -high) }
+}
+
+/// a + b as a pair, exactly.
+fn two_sum(a: f64, b: f64) -> Sum {
+    let high = a + b;
+    let part = high - a;
+    Sum { high, low: (a - (high - part)) + (b - part) }
+}
+
+/// a + b as a pair, exactly, if |a| >= |b|.
+fn quick_two_sum(a: f64, b: f64) -> Sum {
+    let high = a + b;
+    Sum { high, low: b - (high - a) }
+}
