@@ -52,7 +52,8 @@ impl Binomial {
     /// P(B <= k).
     pub(crate) fn cdf(&self, k: u64) -> f64 {
         let Some(last) = k.checked_sub(self.first) else { return 0.0 };
-        let count = self.probabilities.len().min(usize::try_from(last).unwrap_or(usize::MAX).saturating_add(1));
+        let count =
+            self.probabilities.len().min(usize::try_from(last).unwrap_or(usize::MAX).saturating_add(1));
         self.probabilities[..count].iter().sum()
     }
 

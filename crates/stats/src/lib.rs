@@ -5,12 +5,21 @@
 //! (every random choice takes an explicit seed). **No function here takes the mean of quantiles**: parts are
 //! pooled as samples, then quantiled.
 
+pub mod batch;
 mod binomial;
+pub mod bootstrap;
 pub mod bound;
+pub mod compare;
+mod fft;
+pub mod gof;
+pub mod interval;
+pub mod pool;
 pub mod quantile;
 pub mod sample;
 mod sum;
 
+pub use bootstrap::{Estimate, Resampling};
 pub use bound::{RankInterval, early_stopping_rank, early_stopping_samples, order_statistic_ranks};
+pub use interval::Interval;
 pub use quantile::{Method, Support, quantile, support};
 pub use sample::{Samples, Sorted};
