@@ -5,9 +5,11 @@
 //! clock, a file, a socket, the environment or entropy. Time and randomness come in as arguments.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod rng;
+pub mod ruler;
 pub mod schedule;
 pub mod summary;
 pub mod time;

@@ -166,7 +166,8 @@ pub struct Tokens {
     pub output: u64,
     /// Ok requests by the source of their output count.
     pub sources: BTreeMap<String, u64>,
-    /// Output tokens per token-carrying chunk.
+    /// Token-carrying chunks per output token: 1 when every chunk carries one token, below 1 when chunks bundle
+    /// several.
     pub chunks_per_token: Option<f64>,
     /// Prompt tokens that the server said came from its prefix cache, where it said so.
     pub cached_input: Option<u64>,
