@@ -60,6 +60,28 @@ impl ChunkFlags {
     /// The arrival is the kernel's receive stamp; without it, the time of the read.
     pub const KERNEL_STAMP: Self = Self(1 << 17);
 
+    /// Every single flag with its stable name in files, lowest bit first.
+    pub const NAMES: [(&'static str, Self); 18] = [
+        ("choices", Self::CHOICES),
+        ("role", Self::ROLE),
+        ("empty_text", Self::EMPTY_TEXT),
+        ("text", Self::TEXT),
+        ("reasoning", Self::REASONING),
+        ("reasoning_content", Self::REASONING_CONTENT),
+        ("tool", Self::TOOL),
+        ("refusal", Self::REFUSAL),
+        ("ids", Self::IDS),
+        ("finish", Self::FINISH),
+        ("usage", Self::USAGE),
+        ("done", Self::DONE),
+        ("comment", Self::COMMENT),
+        ("error", Self::ERROR),
+        ("other", Self::OTHER),
+        ("whole", Self::WHOLE),
+        ("shared_read", Self::SHARED_READ),
+        ("kernel_stamp", Self::KERNEL_STAMP),
+    ];
+
     /// Carries generated output: visible text, reasoning, a tool call, a refusal, or token ids.
     pub const OUTPUT: Self = Self(
         Self::TEXT.0
@@ -130,6 +152,21 @@ pub enum ChunkKind {
 }
 
 impl ChunkKind {
+    /// Every kind, in the order of declaration.
+    pub const ALL: [Self; 11] = [
+        Self::Role,
+        Self::Text,
+        Self::Reasoning,
+        Self::Tool,
+        Self::Usage,
+        Self::Done,
+        Self::Comment,
+        Self::Error,
+        Self::Finish,
+        Self::Empty,
+        Self::Other,
+    ];
+
     /// The stable name in outputs.
     #[must_use]
     pub const fn name(self) -> &'static str {
