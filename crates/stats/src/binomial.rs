@@ -79,3 +79,36 @@ fn leading<'a>(probabilities: impl ExactSizeIterator<Item = &'a f64>, tail: f64)
     });
     (within.count() as u64).min(last)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cdf_is_scipys_up_to_a_hundred_million_trials() {
+        let golden: serde_json::Value =
+            serde_json::from_str(include_str!("../tests/golden/golden.json")).unwrap();
+        let table: Vec<(u64, f64, u64, f64)> =
+            serde_json::from_value(golden["binomial_cdf"].clone()).unwrap();
+        assert_eq!(table.len(), 5);
+        for (n, p, k, expected) in table {
+            let cdf = Binomial::new(n, p).cdf(k);
+            assert!((cdf - expected).abs() < 1e-9, "n {n} p {p} k {k}: {cdf}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn few_trials_by_hand() {
+        let law = Binomial::new(3, 0.5);
+        for (k, expected) in [(0, 0.125), (1, 0.5), (2, 0.875), (3, 1.0), (9, 1.0)] {
+            assert!((law.cdf(k) - expected).abs() < 1e-15, "{k}");
+        }
+        assert_eq!((law.smallest_above(0.3), law.largest_above(0.3)), (1, 2));
+        for (n, p, certain) in [(0, 0.5, 0), (7, 0.0, 0), (7, 1.0, 7)] {
+            let law = Binomial::new(n, p);
+            assert_eq!((law.smallest_above(0.01), law.largest_above(0.01)), (certain, certain));
+            assert_eq!(law.cdf(certain), 1.0);
+        }
+        assert_eq!(Binomial::new(7, 1.0).cdf(6), 0.0);
+    }
+}

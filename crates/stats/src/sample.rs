@@ -69,7 +69,7 @@ impl Samples {
         Self::with_distinct_limit(DISTINCT_LIMIT)
     }
 
-    /// No samples, and a limit of one's own for the number of different values that are kept exactly (at least 1).
+    /// No samples, and a limit of one's own for the number of different values that are kept exactly (at least 2).
     /// Only samples with the same limit should be merged; the smaller limit holds afterwards.
     #[must_use]
     pub fn with_distinct_limit(limit: usize) -> Self {
@@ -77,7 +77,7 @@ impl Samples {
             entries: Vec::new(),
             pending: Vec::new(),
             dropped_bits: 0,
-            distinct_limit: limit.max(1),
+            distinct_limit: limit.max(2),
             moments: Moments::new(),
         }
     }
@@ -323,23 +323,6 @@ impl Sorted {
         early_stopping_rank(self.n(), p, confidence).map(|from_top| self.at(self.n() + 1 - from_top))
     }
 
-    /// The number of samples at or below `value`; in bins, a whole bin counts as its middle.
-    #[must_use]
-    pub fn count_at_or_below(&self, value: f64) -> u64 {
-        let index = self.cumulative.partition_point(|entry| self.value_of(entry.key) <= value);
-        index.checked_sub(1).map_or(0, |last| self.cumulative[last].count)
-    }
-
-    /// The different values in ascending order, each with its count (bins: their middles).
-    pub fn values(&self) -> impl Iterator<Item = (f64, u64)> {
-        let mut before = 0;
-        self.cumulative.iter().map(move |entry| {
-            let count = entry.count - before;
-            before = entry.count;
-            (self.value_of(entry.key), count)
-        })
-    }
-
     /// The sample with a rank in 1..=n.
     fn at(&self, rank: u64) -> f64 {
         if rank == 1 {
@@ -354,10 +337,8 @@ impl Sorted {
 
     /// The value a key stands for: itself, or the middle of its bin within what was seen. The bin of zero is zero.
     fn value_of(&self, key: u64) -> f64 {
-        if self.is_exact() || key == key_of(0.0) {
-            return value_of(key);
-        }
-        value_of(key | (1 << (self.dropped_bits - 1))).clamp(self.moments.min, self.moments.max)
+        let middle = if self.is_exact() || key == key_of(0.0) { 0 } else { 1 << (self.dropped_bits - 1) };
+        value_of(key | middle).clamp(self.moments.min, self.moments.max)
     }
 }
 
@@ -390,7 +371,7 @@ impl Moments {
     }
 
     fn mean(&self) -> Option<f64> {
-        (self.n > 0).then(|| (self.sum.value() / self.n as f64).clamp(self.min, self.max))
+        (self.n > 0).then(|| self.sum.divided(self.n as f64).clamp(self.min, self.max))
     }
 
     fn std(&self) -> Option<f64> {

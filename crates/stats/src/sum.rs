@@ -2,7 +2,8 @@
 //!
 //! A sum is kept as an unevaluated pair high + low (Dekker 1971, Knuth's two-sum), about 106 bits. So a mean does
 //! not depend on the order of its samples, and a variance may be taken as mean square minus squared mean without
-//! the cancellation that makes this formula useless in plain `f64`.
+//! the cancellation that makes this formula useless in plain `f64` (a deviation of a billionth of the mean still
+//! has 12 digits).
 
 /// A running sum, high + low.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,6 +15,13 @@ pub(crate) struct Sum {
 impl Sum {
     pub(crate) fn value(&self) -> f64 {
         self.high + self.low
+    }
+
+    /// The sum divided by `divisor`, rounded once: the quotient of the high part, corrected by what is left over.
+    pub(crate) fn divided(&self, divisor: f64) -> f64 {
+        let quotient = self.high / divisor;
+        let rest = (-quotient).mul_add(divisor, self.high) + self.low;
+        quotient + rest / divisor
     }
 
     /// Adds `a * b`, exactly rounded to the pair.
