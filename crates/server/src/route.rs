@@ -1,0 +1,80 @@
+//! Which request asks for what, and the answers that need no timing.
+
+use crate::http::Request;
+use crate::shape::{Shape, error_body};
+use serde::Deserialize;
+use serde_json::json;
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    Generate(Shape),
+    Models,
+    Health,
+    Version,
+    Tokenize,
+    Truth,
+    TruthReset,
+    Unknown,
+}
+
+impl Route {
+    /// The route of a request. `incremental` is the form of SGLang's frames.
+    pub(crate) fn of(request: &Request, incremental: bool) -> Self {
+        match (request.method.as_str(), request.path.as_str()) {
+            ("POST", "/v1/chat/completions") => Self::Generate(Shape::Chat),
+            ("POST", "/v1/completions") => Self::Generate(Shape::Completions),
+            ("POST", "/generate") => Self::Generate(Shape::Generate { incremental }),
+            ("GET", "/v1/models") => Self::Models,
+            ("GET", "/health") => Self::Health,
+            ("GET", "/version") => Self::Version,
+            ("POST", "/tokenize") => Self::Tokenize,
+            ("GET", "/truth") => Self::Truth,
+            ("GET" | "POST", "/truth/reset") => Self::TruthReset,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether script mode answers it itself: what a client may ask besides the scripted request.
+    pub(crate) fn is_own(self) -> bool {
+        matches!(self, Self::Models | Self::Health | Self::Version | Self::Truth | Self::TruthReset)
+    }
+}
+
+/// `/v1/models`.
+pub(crate) fn models(model: &str) -> Vec<u8> {
+    json!({"object": "list", "data": [{"id": model, "object": "model", "owned_by": "goodput-sim"}]})
+        .to_string()
+        .into_bytes()
+}
+
+/// `/version`: always labelled as simulated.
+pub(crate) fn version() -> Vec<u8> {
+    json!({"version": concat!("goodput-sim-", env!("CARGO_PKG_VERSION")), "simulated": true})
+        .to_string()
+        .into_bytes()
+}
+
+/// The body of `/tokenize`.
+#[derive(Deserialize)]
+struct Text {
+    prompt: String,
+}
+
+/// `/tokenize`: one byte is one token. Status and body.
+pub(crate) fn tokenize(request: &Request) -> (u16, Vec<u8>) {
+    match serde_json::from_slice::<Text>(&request.body) {
+        Ok(text) => {
+            let tokens = text.prompt.as_bytes();
+            let max_model_len = 1_u32 << 30;
+            let body = json!({"count": tokens.len(), "max_model_len": max_model_len, "tokens": tokens});
+            (200, body.to_string().into_bytes())
+        }
+        Err(error) => (400, error_body(400, "BadRequestError", &error.to_string())),
+    }
+}
+
+/// A path that is not served.
+pub(crate) fn unknown(request: &Request) -> Vec<u8> {
+    error_body(404, "NotFoundError", &format!("{} {} is not served", request.method, request.path))
+}

@@ -1,0 +1,117 @@
+//! What the server knows about its own run, as it is reported: the body of `GET /truth`.
+
+use crate::histogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// The server's own account since its start or the last reset. The JSON keys are the field names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Truth {
+    /// `fixed` or `script`.
+    pub mode: String,
+    /// How far the wall clock was set during the run, ns; Unix times below hold only if this is about zero.
+    pub wall_step_ns: i64,
+    /// Connections.
+    pub connections: Connections,
+    /// Requests for an answer; the server's own routes do not count.
+    pub requests: Requests,
+    /// When requests arrived.
+    pub arrivals: Arrivals,
+    /// Tokens written.
+    pub tokens: u64,
+    /// Token-carrying events written (script mode: scripted writes).
+    pub chunks: u64,
+    /// Arrival of the request to the write of its first chunk, ms. Streams only.
+    pub ttft_ms: Spread,
+    /// The same to the instant when that chunk was due.
+    pub ttft_due_ms: Spread,
+    /// Gaps between the writes of successive chunks of a stream, ms.
+    pub itl_ms: Spread,
+    /// The same between the instants when they were due.
+    pub itl_due_ms: Spread,
+    /// Arrival of the request to the write of its last chunk, ms; finished answers only.
+    pub e2e_ms: Spread,
+    /// Write of a chunk minus its due time, us: the server's own error, which is in the figures above except the due
+    /// ones.
+    pub lateness_us: Spread,
+}
+
+/// Connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Connections {
+    /// Accepted.
+    pub accepted: u64,
+    /// Open now.
+    pub open: u64,
+    /// Most open at once.
+    pub peak: u64,
+}
+
+/// Requests for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Requests {
+    /// Arrived whole.
+    pub arrived: u64,
+    /// Answered to the end (an injected fault may be that end).
+    pub finished: u64,
+    /// Given up by the client.
+    pub disconnected: u64,
+    /// Arrived and neither finished nor given up, now.
+    pub in_flight: u64,
+    /// Most in flight at once.
+    pub in_flight_peak: u64,
+    /// Most waiting for a slot at once.
+    pub waiting_peak: u64,
+}
+
+/// When requests arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Arrivals {
+    /// (n - 1) / (last - first), per second; null under two arrivals.
+    pub rate_per_s: Option<f64>,
+    /// Coefficient of variation of the gaps (population form); null under two gaps.
+    pub gap_cv: Option<f64>,
+    /// First arrival, Unix ns.
+    pub first_unix_ns: Option<u64>,
+    /// Last arrival, Unix ns.
+    pub last_unix_ns: Option<u64>,
+    /// Arrivals that carry the kernel's receive time; the others carry the time of the read.
+    pub kernel_stamped: u64,
+}
+
+/// Count, mean and quantiles. Mean, min and max are exact, quantiles within 1/8192. All zero when empty.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many values.
+    pub n: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Median (nearest rank, as all quantiles here).
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of a histogram of ns, in a unit of so many ns.
+    pub(crate) fn of(histogram: &Histogram, unit: f64) -> Self {
+        let quantile = |q| histogram.quantile(q) / unit;
+        Self {
+            n: histogram.count(),
+            mean: histogram.mean() / unit,
+            min: histogram.min() / unit,
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: histogram.max() / unit,
+        }
+    }
+}
