@@ -4,7 +4,7 @@
 //! (1997), and White, Cobb and Spratt (2000) for batches of five (MSER-5); Geyer, "Practical Markov chain Monte
 //! Carlo", Statistical Science 7 (1992), for the initial positive sequence.
 
-use crate::fft::circular_autocovariance;
+use crate::fft::autocovariance_sums;
 
 /// Samples per batch of MSER-5.
 const BATCH: usize = 5;
@@ -63,7 +63,7 @@ pub fn autocorrelation(series: &[f64], max_lag: usize) -> Option<Vec<f64>> {
     }
     let mean = series.iter().sum::<f64>() / series.len() as f64;
     let centred: Vec<f64> = series.iter().map(|value| value - mean).collect();
-    let mut covariance = circular_autocovariance(&centred);
+    let mut covariance = autocovariance_sums(&centred);
     covariance.truncate(max_lag.saturating_add(1).min(series.len()));
     let variance = covariance[0];
     Some(covariance.into_iter().map(|value| value / variance).collect())

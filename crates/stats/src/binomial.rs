@@ -7,7 +7,8 @@
 /// Terms smaller than this, relative to the mode's, are left out: together they are below any error that counts.
 const NEGLIGIBLE: f64 = 1e-25;
 
-/// The probabilities of Binomial(n, p) that are not negligible: about 21 standard deviations around the mode.
+/// The probabilities of Binomial(n, p) that are not negligible: about 21 standard deviations around the mode, which
+/// is also what building them costs (a few hundred thousand steps for a billion trials).
 pub(crate) struct Binomial {
     /// Number of successes that `probabilities[0]` belongs to.
     first: u64,
@@ -21,7 +22,7 @@ impl Binomial {
             return Self { first: if p >= 1.0 { n } else { 0 }, probabilities: vec![1.0] };
         }
         let odds = p / (1.0 - p);
-        let mode = (((n + 1) as f64 * p) as u64).min(n);
+        let mode = (((n as f64 + 1.0) * p) as u64).min(n);
         let mut probabilities = Vec::new();
         let mut weight = 1.0;
         for k in (1..=mode).rev() {

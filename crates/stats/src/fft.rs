@@ -25,7 +25,7 @@ impl Complex {
 /// Sum over i of x[i] x[i + lag], for lags 0 to n-1 (not divided by n).
 ///
 /// The series is padded with zeros to twice its length, so that the transform's wrap-around adds nothing.
-pub(crate) fn circular_autocovariance(centred: &[f64]) -> Vec<f64> {
+pub(crate) fn autocovariance_sums(centred: &[f64]) -> Vec<f64> {
     let size = (2 * centred.len()).next_power_of_two();
     let mut values: Vec<Complex> = centred.iter().map(|re| Complex { re: *re, im: 0.0 }).collect();
     values.resize(size, Complex::default());

@@ -10,8 +10,8 @@
 //! The state is a function of the multiset alone: which bits are kept depends only on how many different values
 //! there are, which only grows. So samples may be pushed, split and merged in any order with the same quantiles.
 //!
-//! Memory: 16 bytes an entry, at most 1.5 times [`DISTINCT_LIMIT`] of them (24 MB), the same again for a moment
-//! while new values are merged in.
+//! Memory: 16 bytes an entry and at most 1.5 times [`DISTINCT_LIMIT`] entries, about 24 MB, and the same again for a
+//! moment while new values are merged in.
 
 use crate::bound::{early_stopping_rank, order_statistic_ranks};
 use crate::quantile::Method;

@@ -55,8 +55,9 @@ fn quantiles() {
 
 #[test]
 fn order_statistic_intervals() {
-    let table: Vec<(u64, f64, f64, Option<u64>, Option<u64>)> = golden("ranks");
-    for (n, p, confidence, low, high) in table {
+    #[derive(Deserialize)]
+    struct Row(u64, f64, f64, Option<u64>, Option<u64>);
+    for Row(n, p, confidence, low, high) in golden::<Vec<Row>>("ranks") {
         let ranks = order_statistic_ranks(n, p, confidence);
         assert_eq!((ranks.low, ranks.high), (low, high), "n {n} p {p} confidence {confidence}");
     }
