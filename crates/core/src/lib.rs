@@ -5,14 +5,21 @@
 //! clock, a file, a socket, the environment or entropy. Time and randomness come in as arguments.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod concurrency;
+mod facts;
+mod goodput;
+pub mod load_check;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod rng;
 pub mod ruler;
-pub mod schedule;
+pub mod slo;
+pub mod summarise;
 pub mod summary;
+mod throughput;
 pub mod time;
 pub mod timeline;
 pub mod tokens;
 pub mod units;
+pub mod window;

@@ -1,0 +1,203 @@
+//! Goodput: requests that kept every per-request limit, per second; their tokens; and percentile verdicts.
+//!
+//! Three different things with three names:
+//! - **request goodput** = good requests / duration; **attainment** = good / evaluated, where evaluated is every
+//!   request issued in the window, failed ones included, without those that the run's own end cut off before they
+//!   had broken anything and without those that could not be evaluated (both are counted);
+//! - **token goodput** = output tokens of the good requests / duration;
+//! - **percentile verdict** = pass, fail or undecided for "p95 TTFT <= 500 ms". Failed requests count as slower
+//!   than any limit wherever one sample is one request: leaving them out would let rejections improve a tail.
+//!
+//! Sources: DistServe (OSDI 2024) for goodput; Wilson (1927) for the interval of a share; Conover, Practical
+//! Nonparametric Statistics, for the interval of a percentile.
+
+use crate::metric::{Metric, Sample};
+use crate::slo::{Judged, Judgement, Objective, Slo, Target, Verdict};
+use crate::summary::{Attainment, GoodputReport, ObjectiveReport, PercentileVerdict};
+use goodput_stats::interval::wilson;
+use goodput_stats::quantile::portion;
+use goodput_stats::{Sorted, order_statistic_ranks};
+
+/// Confidence of every interval.
+pub(crate) const CONFIDENCE: f64 = 0.95;
+
+/// Counts while requests pass by.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally<'a> {
+    slo: &'a Slo,
+    per_objective: Vec<(Objective, u64, u64)>,
+    good: u64,
+    good_tokens: u64,
+    bad: u64,
+    vacuous: u64,
+    not_evaluable: u64,
+    pub(crate) censored: u64,
+}
+
+impl<'a> Tally<'a> {
+    pub(crate) fn new(slo: &'a Slo) -> Self {
+        let per_objective = slo.per_request().map(|o| (*o, 0, 0)).collect();
+        Self {
+            slo,
+            per_objective,
+            good: 0,
+            good_tokens: 0,
+            bad: 0,
+            vacuous: 0,
+            not_evaluable: 0,
+            censored: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, request: Judged<'_>) {
+        let mut vacuous = false;
+        for (objective, met, broken) in &mut self.per_objective {
+            match self.slo.judge_objective(objective, request) {
+                Judgement::Met => *met += 1,
+                Judgement::Vacuous => {
+                    *met += 1;
+                    vacuous = true;
+                }
+                Judgement::Broken => *broken += 1,
+                Judgement::NotEvaluable => {}
+            }
+        }
+        self.vacuous += u64::from(vacuous);
+        match self.slo.judge(request) {
+            Verdict::Good => {
+                self.good += 1;
+                self.good_tokens += request.measures.output_tokens.unwrap_or(0);
+            }
+            Verdict::Bad => self.bad += 1,
+            Verdict::Censored => self.censored += 1,
+            Verdict::NotEvaluable => self.not_evaluable += 1,
+        }
+    }
+
+    /// The report over a window of this many seconds. `sorted` gives a metric's samples, `failed` is the number of
+    /// requests in the window that failed.
+    pub(crate) fn report<'s>(
+        self,
+        seconds: Option<f64>,
+        failed: u64,
+        sorted: impl Fn(Metric) -> &'s Sorted,
+    ) -> GoodputReport {
+        let limited = !self.per_objective.is_empty();
+        let evaluated = self.good + self.bad;
+        let per_second = |n: u64| seconds.filter(|_| limited).map(|s| n as f64 / s);
+        let verdicts = self.slo.objectives.iter().filter_map(|o| match o.target {
+            Target::PerRequest => None,
+            Target::Percentile(level) => Some(verdict(o, level, sorted(o.metric), failed)),
+        });
+        GoodputReport {
+            slo: self.slo.to_string(),
+            request_per_s: per_second(self.good),
+            token_per_s: per_second(self.good_tokens),
+            good: if limited { self.good } else { 0 },
+            evaluated: if limited { evaluated } else { 0 },
+            attainment: attainment(self.good, if limited { evaluated } else { 0 }),
+            verdicts: verdicts.collect(),
+            per_objective: self.per_objective.iter().map(objective_report).collect(),
+            vacuous: self.vacuous,
+            not_evaluable: self.not_evaluable,
+            censored: self.censored,
+            inline: self.slo.is_inline(),
+        }
+    }
+}
+
+fn objective_report((objective, met, broken): &(Objective, u64, u64)) -> ObjectiveReport {
+    let judged = met + broken;
+    ObjectiveReport {
+        metric: objective.metric.name().into(),
+        limit: objective.limit,
+        met: *met,
+        broken: *broken,
+        attainment: (judged > 0).then(|| *met as f64 / judged as f64),
+    }
+}
+
+fn attainment(good: u64, evaluated: u64) -> Attainment {
+    let interval = wilson(good, evaluated, CONFIDENCE);
+    Attainment {
+        value: interval.map(|_| good as f64 / evaluated as f64),
+        low: interval.map(|i| i.low),
+        high: interval.map(|i| i.high),
+    }
+}
+
+/// The verdict on one percentile: its order-statistic interval against the limit. Ranks beyond the samples belong
+/// to failed requests, which are slower than any limit.
+fn verdict(objective: &Objective, level: f64, sorted: &Sorted, failed: u64) -> PercentileVerdict {
+    let failed = if objective.metric.def().sample == Sample::Request { failed } else { 0 };
+    let n = sorted.n() + failed;
+    let ranks = order_statistic_ranks(n, level, CONFIDENCE);
+    let low = ranks.low.map(|rank| sorted.order_statistic(rank));
+    let high = ranks.high.and_then(|rank| sorted.order_statistic(rank));
+    let over = low.is_some_and(|low| low.is_none_or(|value| !objective.keeps(value)));
+    let verdict = match high {
+        Some(high) if objective.keeps(high) => "pass",
+        _ if over => "fail",
+        _ => "undecided",
+    };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank between 1 and n")]
+    let rank = (portion(n, level).ceil() as u64).max(1);
+    PercentileVerdict {
+        objective: objective.to_string(),
+        verdict: verdict.into(),
+        value: sorted.order_statistic(rank),
+        low: low.flatten(),
+        high,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_stats::Samples;
+
+    #[test]
+    fn a_share_of_the_throughput_is_the_goodput() {
+        // Oracle: 96 % attained at 9.5 requests/s is a goodput of 9.12 requests/s.
+        let requests = 9_500_u64;
+        let seconds = requests as f64 / 9.5;
+        let good = requests * 96 / 100;
+        assert!((good as f64 / seconds - 9.12).abs() < 1e-12);
+        let a = attainment(good, requests);
+        assert_eq!(a.value, Some(0.96));
+        assert!(a.low < a.value && a.value < a.high);
+    }
+
+    #[test]
+    fn nothing_evaluated_is_undefined() {
+        assert_eq!(attainment(0, 0), Attainment { value: None, low: None, high: None });
+    }
+
+    #[test]
+    fn percentile_verdicts() {
+        let sorted: Sorted = (1..=500).map(f64::from).collect::<Samples>().freeze();
+        let check = |limit, failed| {
+            let objective = Objective { metric: Metric::Ttft, limit, target: Target::Percentile(0.95) };
+            verdict(&objective, 0.95, &sorted, failed)
+        };
+        // Oracle: n = 500, p95 at 95 %: ranks 465 and 485.
+        let v = check(490.0, 0);
+        assert_eq!((v.value, v.low, v.high), (Some(475.0), Some(465.0), Some(485.0)));
+        assert_eq!(v.verdict, "pass");
+        assert_eq!(check(485.0, 0).verdict, "pass", "limits are inclusive");
+        assert_eq!(check(475.0, 0).verdict, "undecided");
+        assert_eq!(check(464.0, 0).verdict, "fail");
+        // A tenth of all requests failed: the p95 is one of them, whatever the limit.
+        let v = check(1e9, 50);
+        assert_eq!((v.verdict.as_str(), v.value), ("fail", None));
+    }
+
+    #[test]
+    fn few_samples_decide_nothing() {
+        let sorted: Sorted = [1.0, 2.0].into_iter().collect::<Samples>().freeze();
+        let objective = Objective { metric: Metric::Ttft, limit: 5.0, target: Target::Percentile(0.95) };
+        assert_eq!(verdict(&objective, 0.95, &sorted, 0).verdict, "undecided");
+        let none = Samples::new().freeze();
+        assert_eq!(verdict(&objective, 0.95, &none, 0).verdict, "undecided");
+    }
+}

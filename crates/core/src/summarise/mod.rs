@@ -1,0 +1,180 @@
+//! From timelines to [`Summary`]: two passes over a source, one ruler, one window.
+//!
+//! The first pass keeps a few facts per request, from which the windows are found; the second pools samples of the
+//! requests in the window. Memory is bounded by the number of requests and by the samplers, never by the number of
+//! tokens. Nothing here is averaged over percentiles; undefined is `None`, and a failed request has no latency.
+
+mod distribution;
+mod findings;
+mod pools;
+
+use crate::facts::Fact;
+use crate::load_check::{self, LoadContext};
+use crate::metric::Metric;
+use crate::ruler::{CANONICAL, Ruler};
+use crate::slo::Slo;
+use crate::summary::{SCHEMA, Summary};
+use crate::time::Nanos;
+use crate::timeline::{Phase, Timeline};
+use crate::window::{self, Span, WindowKind};
+use crate::{concurrency, throughput};
+use goodput_stats::Method;
+use pools::Pools;
+use std::convert::Infallible;
+
+/// Chunk gaps longer than this are stalls, unless something else is asked.
+pub const STALL_THRESHOLD: Nanos = Nanos::from_millis(500);
+
+/// Percentiles that are given unless others are asked for.
+pub const PERCENTILES: [f64; 3] = [50.0, 95.0, 99.0];
+
+/// Where timelines come from: memory, or a file that is read twice.
+pub trait TimelineSource {
+    /// Why reading failed.
+    type Error;
+
+    /// Visits every timeline, in any order; the same ones in the same order each time.
+    ///
+    /// # Errors
+    /// Whatever the source meets.
+    fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<(), Self::Error>;
+}
+
+impl TimelineSource for [Timeline] {
+    type Error = Infallible;
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<(), Infallible> {
+        self.iter().for_each(visit);
+        Ok(())
+    }
+}
+
+impl TimelineSource for Vec<Timeline> {
+    type Error = Infallible;
+
+    fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<(), Infallible> {
+        self.as_slice().for_each(visit)
+    }
+}
+
+/// What a summary is asked to be.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummaryRequest<'a> {
+    /// The conventions.
+    pub ruler: &'a Ruler,
+    /// What was asked of the load driver.
+    pub load: LoadContext,
+    /// The window the figures cover. Where there is no steady state, the whole run is given with a finding.
+    pub window: WindowKind,
+    /// The objectives, if any.
+    pub slo: Option<&'a Slo>,
+    /// Percentiles as people write them, each in (0, 100).
+    pub percentiles: Vec<f64>,
+    /// Run name.
+    pub run: Option<String>,
+    /// Whether the run was cut off before its end.
+    pub partial: bool,
+    /// Arrivals that the schedule had and that were never released.
+    pub never_released: u64,
+    /// Whether the warm-up was chosen by hand, so that the steady window of an open loop begins with the first
+    /// measured request.
+    pub warmup_by_hand: bool,
+    /// Chunk gaps longer than this are stalls.
+    pub stall_threshold: Nanos,
+}
+
+impl<'a> SummaryRequest<'a> {
+    /// The defaults: canonical ruler, whole run, no SLO, [`PERCENTILES`], [`STALL_THRESHOLD`].
+    #[must_use]
+    pub fn new(load: LoadContext) -> SummaryRequest<'a> {
+        Self {
+            ruler: &CANONICAL,
+            load,
+            window: WindowKind::Whole,
+            slo: None,
+            percentiles: PERCENTILES.to_vec(),
+            run: None,
+            partial: false,
+            never_released: 0,
+            warmup_by_hand: false,
+            stall_threshold: STALL_THRESHOLD,
+        }
+    }
+}
+
+/// The windows of a run: the one that is covered, and the other one or why there is none.
+struct Windows {
+    covered: Span,
+    other: Option<Span>,
+    /// Why there is no steady window, where one was looked for in vain.
+    no_steady: Option<String>,
+}
+
+impl Windows {
+    fn find(facts: &[Fact], request: &SummaryRequest<'_>) -> Self {
+        let whole = window::whole(facts, request.ruler, &request.load);
+        match (window::steady(facts, &request.load, request.warmup_by_hand), request.window) {
+            (Ok(steady), WindowKind::Steady) => Self { covered: steady, other: Some(whole), no_steady: None },
+            (Ok(steady), WindowKind::Whole) => Self { covered: whole, other: Some(steady), no_steady: None },
+            (Err(why), _) => Self { covered: whole, other: None, no_steady: Some(why) },
+        }
+    }
+}
+
+/// Computes every number of a run.
+///
+/// # Errors
+/// Only what the source returns; a run without a single request gives a summary full of `null`.
+pub fn summarise<S: TimelineSource + ?Sized>(
+    source: &S,
+    request: &SummaryRequest<'_>,
+) -> Result<Summary, S::Error> {
+    let mut facts: Vec<Fact> = Vec::new();
+    let mut warmup = 0_u64;
+    source.for_each(&mut |t| match t.phase {
+        Phase::Warmup => warmup += 1,
+        Phase::Measured => facts.push(Fact::of(t, &request.ruler.measure(t, request.load.protocol))),
+    })?;
+    let windows = Windows::find(&facts, request);
+    let mut pools = Pools::new(request, &windows.covered, &facts);
+    source.for_each(&mut |t| {
+        if t.phase == Phase::Measured {
+            pools.add(t);
+        }
+    })?;
+    Ok(assemble(pools, &facts, warmup, windows, request))
+}
+
+fn assemble(
+    pools: Pools<'_>,
+    facts: &[Fact],
+    warmup: u64,
+    windows: Windows,
+    request: &SummaryRequest<'_>,
+) -> Summary {
+    let span = &windows.covered;
+    let members: Vec<&Fact> = facts.iter().filter(|f| span.holds(f.start)).collect();
+    let pooled = pools.finish(request, span.seconds());
+    let ttft_p50 = pooled.sorted[Metric::Ttft as usize].quantile(0.5, Method::Linear);
+    let mut summary = Summary {
+        schema: SCHEMA.into(),
+        run: request.run.clone(),
+        ruler: request.ruler.name.into(),
+        partial: request.partial,
+        counts: pooled.counts,
+        window: span.report(facts),
+        windows: windows.other.iter().map(|w| w.report(facts)).collect(),
+        load: load_check::report(&members, &request.load, ttft_p50),
+        throughput: throughput::report(facts, span, pooled.peak_output),
+        concurrency: concurrency::report(facts, span, request.ruler),
+        tokens: pooled.tokens,
+        metrics: pooled.metrics,
+        stalls: pooled.stalls,
+        goodput: pooled.goodput,
+        findings: Vec::new(),
+    };
+    summary.counts.warmup = warmup;
+    summary.counts.never_released = request.never_released;
+    summary.findings = findings::of(&summary, request, windows.no_steady);
+    summary
+}

@@ -1,0 +1,245 @@
+//! The second pass: samples and counts of the requests in the window.
+
+use super::SummaryRequest;
+use super::distribution::distribution;
+use crate::facts::Fact;
+use crate::goodput::Tally;
+use crate::load_check::LoadKind;
+use crate::metric::{METRICS, Metric, Sample};
+use crate::outcome::Outcome;
+use crate::ruler::{Measures, StartRule};
+use crate::slo::Judged;
+use crate::summary::{Counts, Distribution, GoodputReport, Stalls, Tokens};
+use crate::throughput::PeakOutput;
+use crate::time::Nanos;
+use crate::timeline::Timeline;
+use crate::tokens::TokenSource;
+use crate::window::Span;
+use goodput_stats::{Samples, Sorted};
+use std::collections::BTreeMap;
+
+/// Metrics that are always listed, with n = 0 where nothing was measured.
+const ALWAYS: [Metric; 13] = [
+    Metric::Ttft,
+    Metric::Ttfa,
+    Metric::FirstChunk,
+    Metric::Tpot,
+    Metric::Itl,
+    Metric::ChunkGap,
+    Metric::MaxItl,
+    Metric::E2e,
+    Metric::E2eClosed,
+    Metric::NormalisedLatency,
+    Metric::Headers,
+    Metric::OutputTokens,
+    Metric::InputTokens,
+];
+
+/// Everything the second pass gathers.
+pub(super) struct Pools<'a> {
+    request: &'a SummaryRequest<'a>,
+    span: Span,
+    samples: Vec<Samples>,
+    undefined: Vec<u64>,
+    /// The smallest time after which a request was given up.
+    censored_from: Option<f64>,
+    counts: Counts,
+    failed: u64,
+    tokens: Tokens,
+    token_events: u64,
+    streamed_tokens: u64,
+    stalls: Stalls,
+    tally: Option<Tally<'a>>,
+    peak: PeakOutput,
+}
+
+/// What the second pass gives.
+pub(super) struct Pooled {
+    pub(super) counts: Counts,
+    pub(super) tokens: Tokens,
+    pub(super) metrics: BTreeMap<String, Distribution>,
+    pub(super) sorted: Vec<Sorted>,
+    pub(super) stalls: Stalls,
+    pub(super) goodput: Option<GoodputReport>,
+    pub(super) peak_output: Option<f64>,
+}
+
+impl<'a> Pools<'a> {
+    pub(super) fn new(request: &'a SummaryRequest<'a>, span: &Span, facts: &[Fact]) -> Self {
+        Self {
+            request,
+            span: span.clone(),
+            samples: METRICS.iter().map(|_| Samples::new()).collect(),
+            undefined: vec![0; Metric::COUNT],
+            censored_from: None,
+            counts: Counts {
+                issued: 0,
+                ok: 0,
+                outcomes: Outcome::NAMES.iter().map(|n| ((*n).to_owned(), 0)).collect(),
+                censored: 0,
+                warmup: 0,
+                never_released: 0,
+                stale_retries: 0,
+            },
+            failed: 0,
+            tokens: Tokens {
+                input: 0,
+                output: 0,
+                sources: TokenSource::ALL.iter().map(|s| (s.name().to_owned(), 0)).collect(),
+                chunks_per_token: None,
+                cached_input: None,
+                mismatched: 0,
+            },
+            token_events: 0,
+            streamed_tokens: 0,
+            stalls: Stalls {
+                threshold_ms: request.stall_threshold.as_millis_f64(),
+                count: 0,
+                requests: 0,
+                total_ms: 0.0,
+                max_itl_ms: None,
+                max_itl_request: None,
+            },
+            tally: request.slo.map(Tally::new),
+            peak: PeakOutput::new(request.ruler, span, facts),
+        }
+    }
+
+    /// Adds a measured request; one outside the window counts only for what it put out inside it.
+    pub(super) fn add(&mut self, t: &Timeline) {
+        let (ruler, protocol) = (self.request.ruler, self.request.load.protocol);
+        let m = ruler.measure(t, protocol);
+        if m.success {
+            self.peak.add(ruler, t, protocol, &m);
+        }
+        if !self.span.holds(m.start) {
+            return;
+        }
+        self.count(t, &m);
+        let judged = Judged { timeline: t, measures: &m, ruler, protocol };
+        if let Some(tally) = &mut self.tally {
+            tally.add(judged);
+        }
+        if m.success {
+            self.add_request_samples(judged);
+            self.add_gap_samples(t);
+            self.add_tokens(t, &m);
+        } else if matches!(t.outcome, Outcome::Timeout { .. })
+            && let Some(gone) = t.instants.closed
+        {
+            let waited = gone.since(m.start).as_millis_f64();
+            self.samples[Metric::E2eCensored as usize].push(waited);
+            self.censored_from = Some(self.censored_from.map_or(waited, |least| least.min(waited)));
+        }
+    }
+
+    fn count(&mut self, t: &Timeline, m: &Measures) {
+        self.counts.issued += 1;
+        self.counts.ok += u64::from(m.success);
+        *self.counts.outcomes.entry(t.outcome.name().to_owned()).or_default() += 1;
+        self.counts.stale_retries += u64::from(t.connection.stale_retries);
+        let censored = !m.success && t.outcome.is_censored();
+        self.counts.censored += u64::from(censored);
+        self.failed += u64::from(!m.success && !censored);
+    }
+
+    fn add_request_samples(&mut self, judged: Judged<'_>) {
+        let m = judged.measures;
+        for def in METRICS.iter().filter(|d| d.sample == Sample::Request) {
+            let value = match def.metric {
+                Metric::Fluidity => self.request.slo.and_then(|slo| slo.fluidity(judged)),
+                Metric::E2eCensored => m.get(Metric::E2e),
+                metric => m.get(metric),
+            };
+            match value {
+                Some(value) => self.samples[def.metric as usize].push(value),
+                None => self.undefined[def.metric as usize] += 1,
+            }
+        }
+    }
+
+    fn add_gap_samples(&mut self, t: &Timeline) {
+        let (ruler, protocol) = (self.request.ruler, self.request.load.protocol);
+        let itl = &mut self.samples[Metric::Itl as usize];
+        let before = itl.n();
+        ruler.each_itl(t, protocol, |ms, n| itl.push_n(ms, n));
+        self.undefined[Metric::Itl as usize] += u64::from(itl.n() == before);
+
+        let gaps = &mut self.samples[Metric::ChunkGap as usize];
+        let before = gaps.n();
+        let (mut stalls, mut longest) = (0_u64, None);
+        ruler.each_event(t, protocol, |gap, _| {
+            let Some(gap) = gap else { return };
+            gaps.push(gap.as_millis_f64());
+            longest = longest.max(Some(gap));
+            if gap > self.request.stall_threshold {
+                stalls += 1;
+                self.stalls.total_ms += gap.as_millis_f64();
+            }
+        });
+        self.undefined[Metric::ChunkGap as usize] += u64::from(gaps.n() == before);
+        self.stalls.count += stalls;
+        self.stalls.requests += u64::from(stalls > 0);
+        let longest = longest.map(Nanos::as_millis_f64);
+        if longest > self.stalls.max_itl_ms {
+            self.stalls.max_itl_ms = longest;
+            self.stalls.max_itl_request = Some(t.index);
+        }
+    }
+
+    fn add_tokens(&mut self, t: &Timeline, m: &Measures) {
+        let output = m.output_tokens.unwrap_or(0);
+        self.tokens.input += m.input_tokens.unwrap_or(0);
+        self.tokens.output += output;
+        if let Some(count) = t.output {
+            *self.tokens.sources.entry(count.source.name().to_owned()).or_default() += 1;
+        }
+        if let Some(cached) = t.server.cached_tokens {
+            *self.tokens.cached_input.get_or_insert(0) += u64::from(cached);
+        }
+        self.tokens.mismatched += u64::from(m.tokens_mismatch);
+        if !m.whole {
+            self.token_events += m.token_events;
+            self.streamed_tokens += output;
+        }
+    }
+
+    pub(super) fn finish(mut self, request: &SummaryRequest<'_>, seconds: Option<f64>) -> Pooled {
+        let sorted: Vec<Sorted> = self.samples.into_iter().map(Samples::freeze).collect();
+        let metrics = METRICS
+            .iter()
+            .filter(|d| is_listed(d.metric, sorted[d.metric as usize].n(), self.censored_from, request))
+            .map(|d| {
+                let i = d.metric as usize;
+                let limit = self.censored_from.filter(|_| d.metric == Metric::E2eCensored);
+                (d.name.to_owned(), distribution(d, &sorted[i], self.undefined[i], request, limit))
+            })
+            .collect();
+        if let Some(tally) = &self.tally {
+            self.counts.censored = tally.censored;
+        }
+        let failed = self.failed;
+        let goodput = self.tally.map(|t| t.report(seconds, failed, |metric| &sorted[metric as usize]));
+        self.tokens.chunks_per_token =
+            (self.streamed_tokens > 0).then(|| self.token_events as f64 / self.streamed_tokens as f64);
+        Pooled {
+            counts: self.counts,
+            tokens: self.tokens,
+            metrics,
+            stalls: self.stalls,
+            goodput,
+            peak_output: self.peak.peak(),
+            sorted,
+        }
+    }
+}
+
+/// Whether a metric is listed: the main ones always, the others where they say something.
+fn is_listed(metric: Metric, n: u64, censored_from: Option<f64>, request: &SummaryRequest<'_>) -> bool {
+    let from_schedule = request.load.kind != LoadKind::Closed;
+    match metric {
+        Metric::E2eCensored => censored_from.is_some(),
+        Metric::TtftSent => from_schedule && request.ruler.start == StartRule::ScheduledElseSent && n > 0,
+        metric => ALWAYS.contains(&metric) || n > 0,
+    }
+}
