@@ -44,6 +44,9 @@ pub struct Manifest {
     pub clock: Clock,
     /// How arrivals of bytes were stamped and by what.
     pub client: Client,
+    /// Arrivals that the schedule had and that were never released because the run was ended first.
+    #[serde(default)]
+    pub never_released: u64,
     /// Anything about the environment that a reader should know, in plain words.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -215,6 +218,42 @@ pub struct Client {
     pub cpu_ns: Option<u64>,
     /// The most memory it used, in bytes.
     pub memory_peak_bytes: Option<u64>,
+    /// Processor cores it used on average over the run.
+    #[serde(default)]
+    pub cores_used: Option<f64>,
+    /// Reads that brought data.
+    #[serde(default)]
+    pub reads: Option<u64>,
+    /// Of those, with a kernel stamp.
+    #[serde(default)]
+    pub stamped_reads: Option<u64>,
+    /// Connections that were ready before the run began.
+    #[serde(default)]
+    pub warm_connections: Option<u64>,
+    /// What opening them took: the median, in milliseconds. It is in no latency.
+    #[serde(default)]
+    pub connect_p50_ms: Option<f64>,
+    /// The slowest of them, in milliseconds.
+    #[serde(default)]
+    pub connect_max_ms: Option<f64>,
+    /// Why fewer were ready than wanted.
+    #[serde(default)]
+    pub connect_failure: Option<String>,
+    /// Requests that went out on a connection that was ready.
+    #[serde(default)]
+    pub requests_on_ready_connections: Option<u64>,
+    /// Requests that had to open one.
+    #[serde(default)]
+    pub requests_that_connected: Option<u64>,
+    /// Idle connections found dead before use.
+    #[serde(default)]
+    pub stale_connections_dropped: Option<u64>,
+    /// Times a receive thread had to wait because records were not taken fast enough.
+    #[serde(default)]
+    pub record_stalls: Option<u64>,
+    /// Whether the server refused to report token counts.
+    #[serde(default)]
+    pub usage_refused: Option<bool>,
 }
 
 impl Asked {
@@ -275,6 +314,7 @@ impl Manifest {
             host: Host::default(),
             clock,
             client: Client::default(),
+            never_released: 0,
             notes: Vec::new(),
         }
     }

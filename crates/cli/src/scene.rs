@@ -1,0 +1,187 @@
+//! Everything a run needs before its first byte: the server asked, the plan frozen, the workload ready.
+
+use crate::args::{RunArgs, TargetArgs};
+use crate::exit::Failure;
+use crate::resolve;
+use goodput_core::plan::{Data, HttpVersion, PLAN_VERSION, Plan, Protocol, Target as PlanTarget, TokenizerChoice};
+use goodput_core::rng::Seed;
+use goodput_core::schedule::Schedule;
+use goodput_net::connection::TlsSettings;
+use goodput_net::probe::{self, EngineFacts, ProbeError, Prober};
+use goodput_net::target::Target;
+use goodput_workload::tokenizer::Tokenizer;
+use goodput_workload::{Inputs, Workload, arrival};
+use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher};
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A run, ready to go.
+pub(crate) struct Scene {
+    pub(crate) plan: Plan,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) engine: EngineFacts,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) workload: Arc<Workload>,
+    pub(crate) schedule: Schedule,
+    /// The model's own tokenizer, if there is one to count output with.
+    pub(crate) output_tokenizer: Option<Tokenizer>,
+}
+
+/// Asks the server, freezes the plan and prepares the workload.
+pub(crate) fn prepare(args: &RunArgs) -> Result<Scene, Failure> {
+    let stored = args.client.plan.as_deref().map(stored_plan).transpose()?;
+    let urls = if args.target.url.is_empty() {
+        stored.as_ref().map_or_else(Vec::new, |plan| plan.target.urls.clone())
+    } else {
+        args.target.url.clone()
+    };
+    let tls = TlsSettings { ca_file: args.target.ca.clone(), insecure: args.target.insecure };
+    let headers = headers(&args.target);
+    let first = urls.first().ok_or_else(|| Failure::input("no --url given"))?;
+    let prober = Prober::new(first, &tls, headers.clone()).map_err(|e| unreachable(&e))?;
+    let engine = probe::identify(&prober).map_err(|e| unreachable(&e))?;
+    let plan = match stored {
+        Some(plan) => Plan { target: PlanTarget { urls, ..plan.target }, ..plan },
+        None => fresh_plan(args, urls, &prober, &engine)?,
+    };
+    let http2 = plan.target.http == HttpVersion::Http2;
+    let targets = plan
+        .target
+        .urls
+        .iter()
+        .map(|url| Target::resolve(url, &tls, http2))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| unreachable(&ProbeError::Target(e)))?;
+    let schedule = arrival::schedule(&plan).map_err(|e| Failure::input(e.to_string()))?;
+    let tokenizer = tokenizer(&plan, &prober)?;
+    let output_tokenizer =
+        matches!(plan.workload.tokenizer, TokenizerChoice::File(_)).then(|| tokenizer.clone());
+    let workload = Arc::new(workload(&plan, tokenizer)?);
+    Ok(Scene { plan, targets, engine, headers, workload, schedule, output_tokenizer })
+}
+
+fn unreachable(error: &ProbeError) -> Failure {
+    match error {
+        ProbeError::Target(goodput_net::target::TargetError::Url { .. }) => Failure::input(error.to_string()),
+        _ => Failure::invalid(error.to_string()),
+    }
+}
+
+fn headers(args: &TargetArgs) -> Vec<(String, String)> {
+    let mut headers = args.headers.clone();
+    let has_authorization = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    if let Some(key) = args.api_key.as_ref().filter(|key| !key.is_empty() && !has_authorization) {
+        headers.push(("authorization".to_owned(), format!("Bearer {key}")));
+    }
+    headers
+}
+
+/// The plan of an earlier run: the file itself, or the run directory that holds it.
+fn stored_plan(path: &Path) -> Result<Plan, Failure> {
+    let file = if path.is_dir() {
+        let run = goodput_store::layout::RunDir::open(path).map_err(|e| Failure::input(e.to_string()))?;
+        run.file(goodput_store::layout::PLAN)
+    } else {
+        path.to_owned()
+    };
+    let shown = file.display();
+    let text = fs::read_to_string(&file).map_err(|e| Failure::input(format!("cannot read {shown}: {e}")))?;
+    Plan::from_toml(&text).map_err(|e| Failure::input(format!("{shown}: {e}")))
+}
+
+fn fresh_plan(
+    args: &RunArgs,
+    urls: Vec<String>,
+    prober: &Prober,
+    engine: &EngineFacts,
+) -> Result<Plan, Failure> {
+    let load = resolve::load(&args.load)?;
+    let protocol = match args.target.protocol {
+        Some(protocol) => protocol,
+        None => find_protocol(prober)?,
+    };
+    let model = match (&args.target.model, engine.models.first()) {
+        (Some(model), _) | (None, Some(model)) => model.clone(),
+        (None, None) if protocol == Protocol::Sglang => "default".to_owned(),
+        (None, None) => {
+            return Err(Failure::input("the server lists no model").hint("name one with --model"));
+        }
+    };
+    Ok(Plan {
+        version: PLAN_VERSION.to_owned(),
+        seed: Seed(args.workload.seed),
+        salt: salt(&args.workload.salt),
+        target: PlanTarget {
+            urls,
+            protocol,
+            model,
+            http: args.target.http,
+            header_names: args.target.headers.iter().map(|(name, _)| name.clone()).collect(),
+            verify_tls: !args.target.insecure,
+        },
+        stop: resolve::stop(&args.load, &load),
+        warmup: resolve::warmup(&args.load, &load)?,
+        load,
+        timeouts: resolve::timeouts(&args.limits),
+        workload: resolve::workload(&args.workload)?,
+        request: resolve::request_shape(&args.workload),
+    })
+}
+
+fn find_protocol(prober: &Prober) -> Result<Protocol, Failure> {
+    probe::find_protocol(prober).map_err(|e| unreachable(&e))?.ok_or_else(|| {
+        Failure::invalid(format!("{} has none of the endpoints that can be measured", prober.target().url))
+            .hint("tried /v1/chat/completions, /v1/completions and /generate; give --protocol if one is there after all")
+    })
+}
+
+/// A new salt is entropy, which the pure crates cannot have; it is drawn here and stored in the plan.
+fn salt(text: &str) -> Option<String> {
+    match text {
+        "none" => None,
+        "auto" => {
+            let entropy = std::collections::hash_map::RandomState::new().build_hasher().finish();
+            Some(format!("{entropy:016x}"))
+        }
+        own => Some(own.to_owned()),
+    }
+}
+
+fn tokenizer(plan: &Plan, prober: &Prober) -> Result<Tokenizer, Failure> {
+    match &plan.workload.tokenizer {
+        TokenizerChoice::Bytes => Ok(Tokenizer::Bytes),
+        TokenizerChoice::Tiktoken(name) => {
+            Tokenizer::tiktoken(name).map_err(|e| Failure::input(format!("--tokenizer: {e}")))
+        }
+        TokenizerChoice::File(path) => {
+            let path = Path::new(path);
+            let file = if path.is_dir() { path.join("tokenizer.json") } else { path.to_owned() };
+            let shown = file.display().to_string();
+            let bytes = fs::read(&file).map_err(|e| {
+                Failure::input(format!("cannot read the tokenizer {shown}: {e}"))
+                    .hint("expected a tokenizer.json, `tiktoken:NAME`, `bytes` or `server`")
+            })?;
+            Tokenizer::from_json(&shown, &bytes).map_err(|e| Failure::input(format!("{shown}: {e}")))
+        }
+        TokenizerChoice::Server => {
+            let (prober, model) = (prober.clone(), plan.target.model.clone());
+            let tokenize = move |text: &str| probe::tokenize(&prober, &model, text);
+            tokenize("hello").map_err(Failure::invalid)?;
+            Ok(Tokenizer::server("server", Arc::new(tokenize)))
+        }
+    }
+}
+
+fn workload(plan: &Plan, tokenizer: Tokenizer) -> Result<Workload, Failure> {
+    let wrong = |e: goodput_workload::WorkloadError| Failure::input(e.to_string());
+    match &plan.workload.data {
+        Data::Random => Workload::prepare(plan, Inputs { data: None, tokenizer }).map_err(wrong),
+        Data::Sharegpt { path, .. } | Data::Jsonl { path, .. } => {
+            let file = File::open(path).map_err(|e| Failure::input(format!("cannot open {path}: {e}")))?;
+            let mut reader = BufReader::with_capacity(1 << 20, file);
+            Workload::prepare(plan, Inputs { data: Some(&mut reader), tokenizer }).map_err(wrong)
+        }
+    }
+}
