@@ -1,5 +1,8 @@
 //! One request's answer on one HTTP/1.1 connection: framing and body reader together.
+//!
+//! HTTP chunks have no influence on the times of events: only reads have stamps.
 
+use crate::http1::{Head, Http1Event, Http1Reader};
 use crate::reply::{End, Reply, ReplyConfig, ReplyReader};
 use crate::stamp::Stamp;
 
@@ -19,38 +22,109 @@ pub struct Progress {
 /// Reads the answer to one request off one connection.
 #[derive(Debug)]
 pub struct Exchange {
+    framing: Http1Reader,
     reply: ReplyReader,
+    keep_alive: bool,
+    any_bytes: bool,
+    /// What is known about the end apart from the framing.
+    end: Option<End>,
+    /// Bytes after the end of the answer.
+    surplus: usize,
 }
 
 impl Exchange {
     /// Ready for the first byte of an answer.
     #[must_use]
     pub fn new(config: ReplyConfig) -> Self {
-        Self { reply: ReplyReader::new(config) }
+        Self {
+            framing: Http1Reader::new(),
+            reply: ReplyReader::new(config),
+            keep_alive: false,
+            any_bytes: false,
+            end: None,
+            surplus: 0,
+        }
     }
 
     /// Bytes as they came off the connection, with the stamp of their read.
     pub fn push(&mut self, stamp: Stamp, bytes: &[u8]) -> Progress {
-        let _ = (stamp, bytes, &self.reply);
-        Progress::default()
+        self.any_bytes |= !bytes.is_empty();
+        let mut input = bytes;
+        let mut saw_byte = false;
+        while !self.is_over() {
+            match self.framing.next(&mut input) {
+                Ok(None | Some(Http1Event::End)) => break,
+                Ok(Some(Http1Event::Head(head))) => self.head(stamp, &head),
+                Ok(Some(Http1Event::Body(body))) => {
+                    saw_byte = true;
+                    self.reply.body(stamp, body);
+                }
+                Err(e) => self.end = Some(End::Protocol { message: e.to_string() }),
+            }
+        }
+        if self.framing.is_done() {
+            self.surplus += input.len();
+        }
+        let complete = self.is_over();
+        let clean = self.framing.is_done() && self.surplus == 0;
+        Progress {
+            complete,
+            keep_alive: clean && self.keep_alive && !self.reply.is_broken(),
+            saw_byte,
+            first_token: self.reply.has_token(),
+        }
     }
 
     /// The peer closed the connection. For a body that is delimited by the close this is its proper end.
-    pub fn eof(&mut self) {}
+    pub fn eof(&mut self) {
+        if !self.framing.eof() {
+            self.end.get_or_insert(End::Eof);
+        }
+    }
 
     /// The peer reset the connection.
-    pub fn reset(&mut self) {}
+    pub fn reset(&mut self) {
+        self.end.get_or_insert(End::Reset);
+    }
 
     /// Whether any byte of the answer has come: after that a request must never be sent again.
     #[must_use]
-    pub fn has_response_bytes(&self) -> bool {
-        false
+    pub const fn has_response_bytes(&self) -> bool {
+        self.any_bytes
     }
 
-    /// Everything the answer came to. What [`Exchange::eof`], [`Exchange::reset`] or the framing already said
-    /// about the end wins over [`End::Complete`].
+    /// Everything the answer came to. An end that the framing, [`Exchange::eof`] or [`Exchange::reset`] has
+    /// already shown wins over `cause`; [`End::Complete`] without any of these counts as [`End::Eof`].
     #[must_use]
     pub fn finish(self, cause: End) -> Reply {
-        self.reply.finish(cause)
+        let end = if self.framing.is_done() {
+            End::Complete
+        } else {
+            match (self.end, cause) {
+                (Some(end), _) => end,
+                (None, End::Complete) => End::Eof,
+                (None, cause) => cause,
+            }
+        };
+        let mut reply = self.reply.finish(end);
+        if self.surplus > 0 {
+            reply.notes.push(format!("{} bytes came after the end of the answer", self.surplus));
+        }
+        reply
+    }
+
+    fn head(&mut self, stamp: Stamp, head: &Head) {
+        self.keep_alive = head.keep_alive;
+        self.reply.head(stamp.at, head.status, head.content_type.as_deref());
+        if let Some(value) = &head.retry_after {
+            self.reply.retry_after(value);
+        }
+        if let Some(coding) = &head.content_encoding {
+            self.reply.fail(&format!("body is {coding}-encoded although no coding was accepted"));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.framing.is_done() || self.end.is_some() || self.reply.is_broken()
     }
 }

@@ -7,11 +7,15 @@
 //! answer was fast: it writes down facts.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod answer;
 pub mod exchange;
 pub mod http1;
+mod protocol;
 pub mod replay;
 pub mod reply;
 pub mod request;
+pub mod sse;
 mod stamp;
+mod tally;
 
 pub use stamp::Stamp;
