@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod plan;
 pub mod rng;
 pub mod ruler;
+pub mod schedule;
 pub mod slo;
 pub mod summarise;
 pub mod summary;
