@@ -55,6 +55,8 @@ pub(crate) struct RunArgs {
     pub(crate) reading: ReadingArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) verdict: VerdictArgs,
 }
 
 #[derive(Debug, Args)]
@@ -223,10 +225,6 @@ pub(crate) struct ReadingArgs {
     /// Which part of the run the figures cover.
     #[arg(long, value_enum, default_value_t = WindowArg::Whole)]
     pub(crate) window: WindowArg,
-    /// Exit with 1 if the SLO is missed (attainment under its target, 90 % for inline objectives, or a failed
-    /// percentile).
-    #[arg(long, requires = "slo")]
-    pub(crate) gate: bool,
 }
 
 #[derive(Debug, Args)]
@@ -247,6 +245,15 @@ pub(crate) struct OutputArgs {
     /// No progress on stderr.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Verdict")]
+pub(crate) struct VerdictArgs {
+    /// Exit with 1 if the SLO is missed: attainment under its target (90 % for inline objectives) or a failed
+    /// percentile.
+    #[arg(long, requires = "slo")]
+    pub(crate) gate: bool,
     /// Exit with 3 if the client, and not the server, limited the run.
     #[arg(long)]
     pub(crate) strict: bool,
@@ -410,12 +417,11 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     if key.is_empty() { Err("the key is empty".to_owned()) } else { Ok((key.to_owned(), value.to_owned())) }
 }
 
-/// A percentile as typed, 0 to 100, to a level from 0 to 1.
+/// A percentile as people write it, between 0 and 100.
 fn percentile(text: &str) -> Result<f64, String> {
     let typed = text.trim().trim_start_matches('p');
     match typed.parse::<f64>() {
-        // Rounded in the last digits, so that 99.9 becomes the number that 0.999 is.
-        Ok(p) if p > 0.0 && p < 100.0 => Ok((p * 1e6).round() / 1e8),
+        Ok(p) if p > 0.0 && p < 100.0 => Ok(p),
         _ => Err("expected percentiles between 0 and 100, for example 50,95,99.9".to_owned()),
     }
 }
@@ -432,7 +438,7 @@ mod tests {
 
     #[test]
     fn values_have_one_form() {
-        assert_eq!(percentile("p99.9"), Ok(0.999));
+        assert_eq!(percentile("p99.9"), Ok(99.9));
         assert!(percentile("100").is_err());
         assert_eq!(key_value("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(key_value("=x").is_err());

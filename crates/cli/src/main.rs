@@ -6,6 +6,8 @@ mod exit;
 mod host;
 mod printer;
 mod progress;
+mod reading;
+mod record;
 mod resolve;
 mod scene;
 

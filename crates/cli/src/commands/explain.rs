@@ -38,7 +38,7 @@ fn list() -> String {
     }
     text += "rulers:\n";
     for ruler in RULERS {
-        text += &format!("  {:<20} {}\n", ruler.name, ruler.title);
+        text += &format!("  {:<20} {}\n", ruler.name, ruler.summary);
     }
     text + "`goodput explain METRIC --ruler RULER` prints a definition, `goodput explain RULER` a ruler."
 }

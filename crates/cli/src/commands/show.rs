@@ -1,0 +1,60 @@
+//! `goodput show`: a stored run again, under any ruler.
+
+use crate::args::ShowArgs;
+use crate::commands::explain::find_ruler;
+use crate::exit::{Exit, Failure};
+use crate::printer::Printer;
+use crate::reading::Reading;
+use goodput_core::ruler::RULERS;
+use goodput_report::text;
+use goodput_store::reader::RunReader;
+
+/// Prints the run's report, or one table with all rulers.
+pub(crate) fn run(args: &ShowArgs, printer: Printer) -> Result<Exit, Failure> {
+    let reading = Reading::resolve(&args.reading)?;
+    let run = RunReader::open(&args.run).map_err(|e| Failure::input(e.to_string()))?;
+    if run.run().chosen_among() > 1 {
+        let (path, among) = (run.run().path().display(), run.run().chosen_among());
+        printer.notice(format_args!("showing {path}, the newest of {among} runs"));
+    }
+    if args.rulers {
+        return all_rulers(args, &reading, &run, printer);
+    }
+    let summary = reading.summary(&run, find_ruler(&args.reading.ruler)?)?;
+    if args.json {
+        printer.result(to_json(&summary)?);
+    } else {
+        printer.raw(&text::report(&summary, &text_context(&run)));
+    }
+    Ok(Exit::Done)
+}
+
+fn all_rulers(args: &ShowArgs, reading: &Reading, run: &RunReader, printer: Printer) -> Result<Exit, Failure> {
+    let summaries = RULERS.iter().map(|r| reading.summary(run, r)).collect::<Result<Vec<_>, _>>()?;
+    if args.json {
+        printer.result(to_json(&summaries)?);
+    } else {
+        printer.raw(&text::rulers_table(&summaries));
+    }
+    Ok(Exit::Done)
+}
+
+/// Indented JSON.
+pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map_err(|e| Failure::invalid(format!("cannot write JSON: {e}")))
+}
+
+/// What the report says about the run beside its numbers.
+pub(crate) fn text_context(run: &RunReader) -> text::ReportContext {
+    let (manifest, plan) = (run.manifest(), run.plan());
+    text::ReportContext {
+        path: Some(run.run().path().display().to_string()),
+        url: manifest.asked.urls.join(", "),
+        protocol: plan.target.protocol.name().to_owned(),
+        model: plan.target.model.clone(),
+        engine: manifest.engine.name.clone(),
+        engine_version: manifest.engine.version.clone(),
+        partial: run.why_partial(),
+        goodput: manifest.goodput.clone(),
+    }
+}

@@ -1,0 +1,111 @@
+//! From a stored run to its summary: the same path for `run`, right after measuring, and for `show`, at any time
+//! later.
+
+use crate::args::{ReadingArgs, WindowArg};
+use crate::exit::{Exit, Failure};
+use crate::host;
+use goodput_core::load_check::LoadContext;
+use goodput_core::plan::Warmup;
+use goodput_core::ruler::Ruler;
+use goodput_core::slo::{DEFAULT_ATTAINMENT, Slo};
+use goodput_core::summarise::{SummaryRequest, summarise};
+use goodput_core::summary::Summary;
+use goodput_core::window::WindowKind;
+use goodput_report::findings::{ClientFacts, FindingContext, findings};
+use goodput_store::manifest::Manifest;
+use goodput_store::reader::RunReader;
+use std::fs;
+use std::path::Path;
+
+/// How a run is to be read, resolved from the flags.
+pub(crate) struct Reading {
+    pub(crate) slo: Option<Slo>,
+    percentiles: Vec<f64>,
+    window: WindowKind,
+}
+
+impl Reading {
+    /// Reads the SLO, inline or from its file.
+    pub(crate) fn resolve(args: &ReadingArgs) -> Result<Self, Failure> {
+        let window = match args.window {
+            WindowArg::Whole => WindowKind::Whole,
+            WindowArg::Steady => WindowKind::Steady,
+        };
+        let slo = args.slo.as_deref().map(slo).transpose()?;
+        Ok(Self { slo, percentiles: args.percentiles.clone(), window })
+    }
+
+    /// The summary of one stored run under one ruler, with its findings.
+    pub(crate) fn summary(&self, run: &RunReader, ruler: &Ruler) -> Result<Summary, Failure> {
+        let request = SummaryRequest {
+            ruler,
+            window: self.window,
+            slo: self.slo.as_ref(),
+            percentiles: self.percentiles.clone(),
+            run: Some(run.run().name()),
+            partial: run.is_partial(),
+            never_released: run.manifest().never_released,
+            warmup_by_hand: run.plan().warmup != Warmup::None,
+            ..SummaryRequest::new(LoadContext::from_plan(run.plan()))
+        };
+        let mut summary = summarise(run, &request).map_err(|e| Failure::input(e.to_string()))?;
+        let client = client_facts(run.manifest());
+        let context = FindingContext {
+            summary: &summary,
+            plan: Some(run.plan()),
+            client: Some(&client),
+            workload: Some(&run.manifest().workload),
+        };
+        let found = findings(&context);
+        summary.findings.extend(found);
+        summary.findings.sort_by_key(|finding| finding.severity);
+        Ok(summary)
+    }
+}
+
+fn slo(text: &str) -> Result<Slo, Failure> {
+    if !Path::new(text).is_file() {
+        return Slo::parse(text).map_err(|e| Failure::input(format!("--slo {text}: {e}")));
+    }
+    let content = fs::read_to_string(text).map_err(|e| Failure::input(format!("cannot read {text}: {e}")))?;
+    Slo::from_toml(&content).map_err(|e| Failure::input(format!("{text}: {e}")))
+}
+
+fn client_facts(manifest: &Manifest) -> ClientFacts {
+    let client = &manifest.client;
+    ClientFacts {
+        cores_used: client.cores_used,
+        host_cores: manifest.host.cores.map(f64::from).or_else(|| Some(host::usable_cores())),
+        kernel_stamp_share: match (client.stamped_reads, client.reads) {
+            (Some(stamped), Some(reads)) if reads > 0 => Some(stamped as f64 / reads as f64),
+            _ => None,
+        },
+        sink_stalls: client.record_stalls.unwrap_or(0),
+        opening_failure: client.connect_failure.clone(),
+        usage_refused: client.usage_refused.unwrap_or(false),
+        warm_connections: client.warm_connections.unwrap_or(0),
+        connect_p50_ms: client.connect_p50_ms,
+        connect_max_ms: client.connect_max_ms,
+        requests_that_connected: client.requests_that_connected.unwrap_or(0),
+    }
+}
+
+/// Whether the SLO was missed: attainment under its target, or a percentile that failed. Undecided is not missed.
+pub(crate) fn misses(summary: &Summary, slo: &Slo) -> bool {
+    let Some(goodput) = &summary.goodput else { return false };
+    let target = slo.attainment.unwrap_or(DEFAULT_ATTAINMENT);
+    let judged = slo.per_request().next().is_some();
+    let under = judged && goodput.attainment.value.is_none_or(|value| value < target);
+    under || goodput.verdicts.iter().any(|v| v.verdict == "fail")
+}
+
+/// The exit code that a finished run deserves.
+pub(crate) fn verdict(summary: &Summary, slo: Option<&Slo>, gate: bool, strict: bool) -> Exit {
+    if summary.counts.ok == 0 || (strict && summary.load.client_limited) {
+        Exit::Invalid
+    } else if gate && slo.is_some_and(|slo| misses(summary, slo)) {
+        Exit::Gate
+    } else {
+        Exit::Done
+    }
+}
