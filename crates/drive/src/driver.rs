@@ -275,13 +275,10 @@ impl Driver {
         }
     }
 
-    /// Whether nothing is left to run although the run is not yet finished.
+    /// Whether nothing is left to run although the run is not yet finished. Nothing waits then either: a request waits
+    /// only while every slot is taken.
     fn is_drained(&self) -> bool {
-        match self.stage {
-            Stage::Draining { .. } => self.in_flight.is_empty() && self.rule.waiting() == 0,
-            Stage::Cancelling => self.in_flight.is_empty(),
-            Stage::Offering | Stage::Finished => false,
-        }
+        matches!(self.stage, Stage::Draining { .. } | Stage::Cancelling) && self.in_flight.is_empty()
     }
 
     fn counts(&mut self, phase: Phase) -> &mut Counts {

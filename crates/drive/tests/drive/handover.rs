@@ -36,6 +36,15 @@ fn a_closed_loop_relabels_by_time() {
 }
 
 #[test]
+fn the_end_of_a_warmup_by_time_is_measured() {
+    let mut config = closed(1, Stop { requests: Some(1), ..UNTIL_ALL_END });
+    config.warmup = Warmup::Duration(ms(80));
+    let ran = sim(config, &mut serving(ms(40)));
+    assert_eq!(released(&ran.of(Phase::Warmup)), all_ms([0, 40]));
+    assert_eq!(released(&ran.measured()), all_ms([80]));
+}
+
+#[test]
 fn a_warmup_smaller_than_the_slots_shares_the_start() {
     let mut config = closed(4, Stop { requests: Some(4), ..UNTIL_ALL_END });
     config.warmup = Warmup::Requests(1);
@@ -78,6 +87,13 @@ fn a_capped_burst_follows_its_warmup_slot_by_slot() {
     // The burst arrives when the last warm-up request has been let go, not at time zero.
     assert!(ran.measured().iter().all(|t| t.instants.scheduled == Some(ms(50))));
     assert_eq!((ran.measured_from, ran.peak()), (Some(ms(50)), 2));
+}
+
+#[test]
+fn a_capped_burst_uses_the_slots_its_warmup_leaves() {
+    let ran = sim(capped(burst(2, 3), 4), &mut serving(ms(50)));
+    assert_eq!(released(&ran.measured()), all_ms([0, 0, 50]));
+    assert!(ran.measured().iter().all(|t| t.instants.scheduled == Some(ms(0))));
 }
 
 #[test]

@@ -192,6 +192,30 @@ fn a_drain_limit_that_passed_unseen_is_due_at_once() {
 }
 
 #[test]
+fn a_late_loop_does_not_lengthen_the_drain() {
+    let stop = Stop { duration: Some(ms(100)), drain: Some(ms(50)), ..UNTIL_ALL_END };
+    let mut driver = Driver::new(closed(1, stop));
+    driver.on(ms(0), Event::Tick, &mut vec![]);
+    driver.on(ms(130), Event::Tick, &mut vec![]);
+    assert_eq!(driver.progress().stage, Stage::Draining { since: ms(100) });
+    assert_eq!(driver.next_wakeup(), Some(ms(150)));
+}
+
+#[test]
+fn only_the_first_cause_cancels() {
+    let mut driver = Driver::new(closed(3, Stop { error_budget: Some(0), ..UNTIL_ALL_END }));
+    let mut actions = vec![];
+    driver.on(ms(0), Event::Tick, &mut actions);
+    driver.on(ms(1), Event::Ended { id: measured(0), failed: true }, &mut actions);
+    // What was under way when the others were told to end may still fail by itself.
+    driver.on(ms(1), Event::Ended { id: measured(1), failed: true }, &mut actions);
+    driver.on(ms(2), Event::Interrupt, &mut actions);
+    driver.on(ms(3), Event::Ended { id: measured(2), failed: false }, &mut actions);
+    assert_eq!(actions[3..], [Action::CancelAll { cause: CancelCause::ErrorBudget }, Action::Finished]);
+    assert_eq!(driver.progress().cut_by, Some(CancelCause::ErrorBudget));
+}
+
+#[test]
 fn a_request_that_never_ends_is_reported() {
     let mut driver = Driver::new(closed(2, Stop { requests: Some(3), ..UNTIL_ALL_END }));
     let mut server = ScriptServer::new(vec![answer(ms(7)), vec![], vec![]]);
