@@ -125,7 +125,7 @@ impl LogWriter {
         if self.pending_records == 0 {
             return Ok(());
         }
-        if self.segment.length >= self.segment_bytes {
+        if self.segment.has_frames() && self.segment.length >= self.segment_bytes {
             self.segment.seal()?;
             self.segment = Segment::begin(&self.folder, self.segment.number + 1)?;
         }
@@ -159,6 +159,10 @@ impl Segment {
             .map_err(StoreError::io("create", &path))?;
         file.write_all(&segment_head(FORMAT, number)).map_err(StoreError::io("write", &path))?;
         Ok(Self { path, file, number, length: SEGMENT_HEAD as u64 })
+    }
+
+    fn has_frames(&self) -> bool {
+        self.length > SEGMENT_HEAD as u64
     }
 
     fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@ use crate::log::{Damage, LogEnd, LogReader};
 use crate::manifest::{Manifest, Status};
 use crate::parquet::ParquetReader;
 use goodput_core::plan::Plan;
+use goodput_core::summarise::TimelineSource;
 use goodput_core::timeline::Timeline;
 use std::path::Path;
 
@@ -35,7 +36,7 @@ impl RunReader {
     ///
     /// # Errors
     /// [`StoreError::NotARun`] and [`StoreError::Version`] for what this program cannot read, else what is broken.
-    /// Damage in the middle of a log is not an error yet, but of [`Self::for_each`].
+    /// Damage in the middle of a log is not an error yet, but of [`TimelineSource::for_each`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let run = RunDir::open(path)?;
         let manifest = Manifest::read(&run)?;
@@ -106,13 +107,14 @@ impl RunReader {
         let cut = self.damage.as_ref().map_or_else(String::new, |damage| format!("; {damage}"));
         Some(format!("{why}; {} finished requests are on record{cut}", self.requests))
     }
+}
+
+impl TimelineSource for RunReader {
+    type Error = StoreError;
 
     /// Visits every request, warm-up included, in the order in which they finished. The timeline is valid during the
-    /// visit only.
-    ///
-    /// # Errors
-    /// What is broken, with file and place, after everything before it has been visited.
-    pub fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<(), StoreError> {
+    /// visit only. What is broken is an error with file and place, after everything before it has been visited.
+    fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<(), StoreError> {
         match &self.records {
             Records::Parquet(parquet) => parquet.for_each(visit),
             Records::Log(log) => log.for_each(visit).map(|_| ()),
