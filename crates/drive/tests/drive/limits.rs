@@ -1,12 +1,14 @@
 //! The limits of one request land at their nanosecond.
 
 use crate::world::{
-    NO_LIMITS, Say, Script, ScriptServer, TEXT, UNTIL_ALL_END, burst, case, closed, ms, sim_limited,
+    NO_LIMITS, Say, Script, ScriptServer, TEXT, UNTIL_ALL_END, all_ms, burst, case, closed, ms, open,
+    sim_limited,
 };
 use goodput_core::outcome::{Outcome, TimeoutPhase};
 use goodput_core::plan::{Stop, Timeouts};
 use goodput_core::time::Nanos;
 use goodput_core::timeline::{ChunkFlags, Timeline};
+use goodput_drive::fixed_server::FixedServer;
 
 /// The stream of case 75: two tokens, a ping, and a third token at 5 s with the end.
 fn stalled() -> Script {
@@ -81,4 +83,16 @@ fn a_timed_out_slot_is_filled_at_once() {
     let released: Vec<Nanos> = ran.measured().iter().map(|t| t.instants.released).collect();
     assert_eq!(released, [0, 40, 80].map(ms));
     assert_eq!((ran.progress.failed, ran.finished), (3, ms(120)));
+}
+
+#[test]
+fn a_request_given_up_leaves_the_server() {
+    let limits = Timeouts { first_token: Some(ms(150)), ..NO_LIMITS };
+    let mut server = FixedServer::new(ms(100), ms(100), 3, Some(1));
+    let ran = sim_limited(open(vec![], all_ms([0, 0, 160, 310]), ms(0)), &mut server, &limits);
+    let ends: Vec<(&str, Nanos)> =
+        ran.measured().iter().map(|t| (t.outcome.name(), t.instants.closed.unwrap())).collect();
+    // The second is given up in the queue, the third in its slot at the instant at which the fourth comes.
+    let expected = [("ok", ms(300)), ("timeout", ms(150)), ("timeout", ms(310)), ("ok", ms(610))];
+    assert_eq!(ends, expected);
 }

@@ -8,8 +8,9 @@ use goodput_core::outcome::{CancelCause, Outcome};
 use goodput_core::plan::Stop;
 use goodput_core::time::Nanos;
 use goodput_drive::driver::{Action, Driver, DriverConfig, Event};
+use goodput_drive::fixed_server::FixedServer;
 use goodput_drive::phase::Stage;
-use goodput_drive::virtual_time::{Stuck, run};
+use goodput_drive::virtual_time::{SimServer, Stuck, run};
 
 fn stopping(mut config: DriverConfig, stop: Stop) -> DriverConfig {
     config.stop = stop;
@@ -80,6 +81,14 @@ fn the_drain_limit_cuts_what_runs_and_hears_what_ends_with_it() {
     let ran = sim(config, &mut ScriptServer::new(services.into()));
     assert_eq!(names(&ran.measured()), ["ok", "ok", "RunEnd"]);
     assert_eq!(ran.progress.failed, 0, "what the run cut off has not failed");
+}
+
+#[test]
+fn what_the_run_cuts_off_is_cancelled_at_the_server() {
+    let stop = Stop { drain: Some(ms(50)), ..UNTIL_ALL_END };
+    let mut server = FixedServer::new(ms(80), ms(0), 1, Some(1));
+    let ran = sim(stopping(burst(0, 3), stop), &mut server);
+    assert_eq!((names(&ran.measured()), server.next_event()), (vec!["RunEnd".to_owned(); 3], None));
 }
 
 #[test]
