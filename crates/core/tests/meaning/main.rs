@@ -1,0 +1,11 @@
+//! What the numbers mean, checked from outside: oracles of the specification, the failure cases under `testdata`,
+//! and laws that hold for every run.
+
+mod build;
+mod cases;
+mod goodput;
+mod laws;
+mod load;
+mod rulers;
+mod schema;
+mod windows;
