@@ -7,8 +7,18 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod arrival;
+pub mod dataset;
+mod entries;
+mod fingerprint;
 pub mod length;
+pub mod prompt;
 pub mod tokenizer;
+pub mod workload;
+
+pub use arrival::schedule;
+pub use prompt::{Message, Prompt};
+pub use tokenizer::Tokenizer;
+pub use workload::{Inputs, Request, Workload, WorkloadError, WorkloadReport};
 
 #[cfg(test)]
 mod testing;

@@ -223,7 +223,7 @@ fn first_arrivals_are_pinned() {
     assert_eq!(first(GapLaw::Gamma { burstiness: 0.5 }), PINNED_GAMMA);
 }
 const PINNED_POISSON: [u64; 3] = [598_851_376, 2_438_143_630, 2_491_279_178];
-const PINNED_GAMMA: [u64; 3] = [0, 0, 0];
+const PINNED_GAMMA: [u64; 3] = [1_146_714_082, 1_223_246_505, 6_004_634_083];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
