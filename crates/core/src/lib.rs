@@ -3,6 +3,10 @@
 //! `goodput-core` holds the facts of a run ([`timeline`], [`outcome`], [`tokens`]), the frozen description of
 //! what was asked ([`plan`]), and the definitions that turn facts into numbers. It is pure: it never reads a
 //! clock, a file, a socket, the environment or entropy. Time and randomness come in as arguments.
+//!
+//! The way from facts to numbers: [`summarise`] reads timelines, each measured by one [`ruler`] into the values of
+//! the [`metric`] table, over a [`window`], with the offered load checked ([`load_check`]) and, given an [`slo`],
+//! goodput; the result is a [`summary`], the only thing that reports read.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod concurrency;

@@ -192,6 +192,9 @@ fn gap_check(sent: &[Nanos], load: &LoadContext) -> Option<GapCheck> {
             ("gamma, rescaled", burstiness.sqrt().recip(), gamma_test(&gaps, burstiness, mean))
         }
     };
+    if !asked_cv.is_finite() {
+        return None;
+    }
     let follows = ks.map_or(cv <= CONSTANT_CV, |ks| ks.p_value >= KS_LEVEL);
     let verdict = match (gaps.len() < ENOUGH, follows) {
         (true, _) => "too_few",

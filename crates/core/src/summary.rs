@@ -53,7 +53,7 @@ pub struct Counts {
     pub ok: u64,
     /// Number by outcome name; every outcome is listed, zeros too.
     pub outcomes: BTreeMap<String, u64>,
-    /// Requests cut off by the run's own end that had broken no limit.
+    /// Requests cut off by the run's own end; with an SLO only those that had broken none of its limits.
     pub censored: u64,
     /// Warm-up requests, which are in no other figure.
     pub warmup: u64,
@@ -131,7 +131,8 @@ pub struct GapCheck {
     pub verdict: String,
 }
 
-/// Always all four. Tokens, never chunks.
+/// Always all four. Tokens, never chunks. Work counts where it was completed: in a steady window these are the
+/// requests that ended in it, which above capacity are fewer than those that started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// Completed requests per second.
@@ -142,18 +143,21 @@ pub struct Throughput {
     pub output_tokens_per_s: Option<f64>,
     /// Both.
     pub total_tokens_per_s: Option<f64>,
-    /// Most output tokens in any one-second window, sliding.
+    /// Most output tokens in one second, by the ruler's rule; canonical: a sliding second in steps of 1 ms.
     pub peak_output_tokens_per_s: Option<f64>,
 }
 
 /// Requests in the system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Concurrency {
-    /// Sum of residence times over the duration.
+    /// Mean number in flight over the window: the integral of the step function from sent to closed, over the
+    /// duration. What a request waits inside this client is not in flight.
     pub mean: Option<f64>,
-    /// Largest number at one instant, half-open intervals: a departure comes before an arrival.
+    /// Largest number at one instant, by the ruler's rule; canonical: half-open intervals from sent to closed, so
+    /// that a departure comes before an arrival at the same instant.
     pub peak: u64,
-    /// lambda * W / L: 1 when the books balance.
+    /// lambda * W / L, with lambda and W from the requests of the window and L from the integral: 1 over a whole
+    /// run, off 1 where requests reach over the window's edges.
     pub little_ratio: Option<f64>,
 }
 
@@ -184,9 +188,9 @@ pub struct Distribution {
     pub sample: String,
     /// Number of samples.
     pub n: u64,
-    /// Ok requests for which the metric is undefined.
+    /// Successful requests for which the metric is undefined.
     pub undefined: u64,
-    /// Mean.
+    /// Mean; `null` as well where samples are lower limits.
     pub mean: Option<f64>,
     /// Population standard deviation.
     pub std: Option<f64>,
@@ -210,7 +214,8 @@ pub struct Quantile {
     pub high: Option<f64>,
     /// `ok`, `weak` or `anecdote`, by the number of samples beyond the quantile.
     pub support: String,
-    /// How value and interval were made, for example `linear, order statistics 95 %`.
+    /// How value and interval were made, for example `linear, order statistics 95 %`, and `a lower limit` where
+    /// the value is one.
     pub method: String,
 }
 
@@ -286,18 +291,18 @@ pub struct ObjectiveReport {
     pub attainment: Option<f64>,
 }
 
-/// "p95 TTFT <= 500 ms": pass, fail or undecided.
+/// "p95 TTFT <= 500 ms": pass, fail or undecided. Failed requests count as slower than any limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PercentileVerdict {
     /// The objective as text.
     pub objective: String,
     /// `pass`, `fail` or `undecided` (the interval straddles the limit).
     pub verdict: String,
-    /// The percentile's value.
+    /// The percentile by inverse CDF; `null` if it falls on a failed request.
     pub value: Option<f64>,
-    /// Lower end of its interval.
+    /// Lower end of its interval; `null` if the sample gives none or it falls on a failed request.
     pub low: Option<f64>,
-    /// Upper end of its interval.
+    /// Upper end of its interval; `null` if the sample gives none or it falls on a failed request.
     pub high: Option<f64>,
 }
 

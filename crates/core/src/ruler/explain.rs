@@ -22,6 +22,11 @@ pub struct ChoiceDiff {
     pub b: String,
 }
 
+/// Stands for all metrics whose samples are successful requests.
+const EVERY_LATENCY: &str = "every latency";
+/// Stands for the percentiles of all metrics.
+const EVERY_PERCENTILE: &str = "every percentile";
+
 /// A choice's label, the metrics it moves, and what the ruler does.
 type Choice = (&'static str, &'static [&'static str], String);
 
@@ -52,8 +57,8 @@ fn choices(r: &Ruler) -> Vec<Choice> {
         ),
         ("prompt tokens", &["input_tokens", "input_tokens_per_s"], input(r.input).into()),
         ("fewer than two tokens", &["tpot", "goodput"], single(r.single_token).into()),
-        ("which requests have latencies", &["every latency", "ok", "goodput"], success(&r.success)),
-        ("percentile", &["every percentile"], r.percentile.name().into()),
+        ("which requests have latencies", &[EVERY_LATENCY, "ok", "goodput"], success(&r.success)),
+        ("percentile", &[EVERY_PERCENTILE], r.percentile.name().into()),
         ("duration", &["every rate"], duration(r.duration).into()),
         ("peak concurrency", &["concurrency.peak"], peak_concurrency(r.peak_concurrency).into()),
         ("peak output rate", &["peak_output_tokens_per_s"], peak_output(r.peak_output).into()),
@@ -88,7 +93,7 @@ pub fn describe(ruler: &Ruler) -> String {
 pub fn explain(metric: Metric, ruler: &Ruler) -> String {
     let d = metric.def();
     let mut text = format!(
-        "{} ({}), {}, one sample per {}\n\nDefinition: {}\nUndefined when: {}\nCounts: {}\nSource: {}; since schema {}\n",
+        "{} ({}), {}, one sample per {}\n\nCanonical definition: {}\nUndefined when: {}\nCounts: {}\nSource: {}; since schema {}\n",
         d.title,
         d.name,
         d.unit.name(),
