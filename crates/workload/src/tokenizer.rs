@@ -6,6 +6,7 @@
 //! `tokenizer.json` is read by the crate `tokenizers` with its pure Rust regular expressions (`fancy-regex`), which are
 //! not promised to split exactly as the reference engine does; the server's own counts have the last word.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 use tiktoken_rs::CoreBPE;
@@ -71,9 +72,11 @@ pub enum TokenizerError {
     },
 }
 
+type LoadVocabulary = fn() -> &'static CoreBPE;
+
 /// tiktoken's vocabularies: name, first id that is not an ordinary token, loader. The sizes are those of the vocabulary
 /// files; special ids that lie below the end are found and left out when the vocabulary is listed.
-const VOCABULARIES: [(&str, u32, fn() -> &'static CoreBPE); 4] = [
+const VOCABULARIES: [(&str, u32, LoadVocabulary); 4] = [
     ("cl100k_base", 100_256, tiktoken_rs::cl100k_base_singleton),
     ("o200k_base", 199_998, tiktoken_rs::o200k_base_singleton),
     ("p50k_base", 50_281, tiktoken_rs::p50k_base_singleton),
@@ -210,10 +213,9 @@ impl Tokenizer {
             }
             Self::Tiktoken(vocabulary) => {
                 let model = vocabulary.model;
-                let mut special: Vec<u32> = Vec::new();
-                for text in model.special_tokens() {
-                    special.extend(model.encode_with_special_tokens(text));
-                }
+                let marks = model.special_tokens().into_iter();
+                let special: BTreeSet<u32> =
+                    marks.flat_map(|mark| model.encode_with_special_tokens(mark)).collect();
                 let ordinary = |id: &u32| !special.contains(id) && model.decode_bytes(&[*id]).is_ok();
                 (0..vocabulary.ordinary_end).filter(ordinary).collect()
             }

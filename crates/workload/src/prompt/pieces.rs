@@ -87,10 +87,12 @@ fn vocabulary_texts(tokenizer: &Tokenizer) -> Result<(Vec<Box<str>>, bool), Toke
     let texts: Vec<Box<str>> =
         texts?.iter().filter_map(|text| text.strip_prefix(head.as_str())).map(Into::into).collect();
     let border_is_safe = !texts.iter().any(|text| has_blank_behind_letter(text));
-    let sound = |text: &&Box<str>| {
-        !text.trim().is_empty() && !text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER)
-    };
-    Ok((texts.iter().filter(sound).cloned().collect(), border_is_safe))
+    Ok((texts.iter().filter(|text| is_sound(text)).cloned().collect(), border_is_safe))
+}
+
+/// Text that survives being sent: not blank, no control characters, no half characters.
+fn is_sound(text: &str) -> bool {
+    !text.trim().is_empty() && !text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER)
 }
 
 fn has_blank_behind_letter(text: &str) -> bool {
