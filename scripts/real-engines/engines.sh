@@ -157,7 +157,8 @@ serve_llama() {
 serve_vllm() {
   require "$dir/tiny-llama/config.json" vllm
   export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1
-  export VLLM_CPU_KVCACHE_SPACE=${VLLM_CPU_KVCACHE_SPACE:-1} VLLM_CPU_OMP_THREADS_BIND=${VLLM_CPU_OMP_THREADS_BIND:-0-$((threads - 1))}
+  # Left to bind its threads, vLLM takes every core and the client gets none.
+  export VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=$threads
   become "$dir/vllm/bin/vllm" serve "${MODEL:-$dir/tiny-llama}" --served-model-name tiny --host 127.0.0.1 --port "$port" \
     --dtype "${DTYPE:-float32}" --max-model-len 2048 --max-num-seqs 16 --enforce-eager "$@"
 }
