@@ -11,7 +11,7 @@ use goodput_core::plan::Protocol;
 use goodput_core::time::Nanos;
 use goodput_core::timeline::{Chunk, ChunkFlags, ServerSaid};
 use goodput_core::tokens::{TokenCount, TokenSource};
-use serde::de::IgnoredAny;
+use serde::de::{Error as _, IgnoredAny};
 use serde_json::value::RawValue;
 
 /// Most choices in one answer.
@@ -132,6 +132,10 @@ impl Answer {
 
     /// One event of the stream.
     fn frame(&mut self, stamp: Stamp, data: &[u8], named_error: bool) -> Result<(), serde_json::Error> {
+        // The derived readers would take an array for an object.
+        if data.trim_ascii_start().first() != Some(&b'{') {
+            return Err(serde_json::Error::custom("expected a JSON object"));
+        }
         let event = Event { stamp, bytes: saturated(data.len()), flags: ChunkFlags::default() };
         let unnamed = || named_error.then(|| fault::body_message(data));
         match self.config.protocol {

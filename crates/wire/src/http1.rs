@@ -60,9 +60,12 @@ pub enum Http1Error {
     /// A `content-length` that is not one number.
     #[error("content-length {0:?} is not one number")]
     ContentLength(String),
-    /// A chunk-size line that is no size, or is too long.
-    #[error("chunk size line {0:?} is not a hexadecimal size of sensible length")]
+    /// A chunk-size line that is no size.
+    #[error("chunk size line {0:?} does not begin with a hexadecimal size")]
     ChunkSize(String),
+    /// A chunk-size line longer than [`MAX_CHUNK_LINE_BYTES`].
+    #[error("chunk size line is longer than {MAX_CHUNK_LINE_BYTES} bytes")]
+    ChunkLineTooLong,
     /// No line end after the data of a chunk.
     #[error("chunk data is not followed by a line end")]
     ChunkEnd,
@@ -192,13 +195,10 @@ impl Http1Reader {
     }
 
     fn chunk_line(&mut self, input: &mut &[u8]) -> Result<(), Http1Error> {
-        let shown = |line: &[u8]| Http1Error::ChunkSize(shorten(line));
         let Some(line) = take_line(input) else { return Ok(()) };
-        if self.hold(line, MAX_CHUNK_LINE_BYTES).is_none() {
-            return Err(shown(&self.held));
-        }
+        self.hold(line, MAX_CHUNK_LINE_BYTES).ok_or(Http1Error::ChunkLineTooLong)?;
         if self.held.ends_with(b"\n") {
-            let size = chunk_size(&self.held).ok_or_else(|| shown(&self.held))?;
+            let size = chunk_size(&self.held).ok_or_else(|| Http1Error::ChunkSize(shorten(&self.held)))?;
             self.held.clear();
             self.state = if size == 0 { State::Trailer } else { State::ChunkData(size) };
         }
@@ -503,10 +503,8 @@ mod tests {
         }
         assert_eq!(error(format!("{chunked}1\r\nab")), Http1Error::ChunkEnd);
         assert_eq!(error(format!("{head}a: {}", "x".repeat(MAX_HEAD_BYTES))), Http1Error::HeadTooLarge);
-        assert!(matches!(
-            error(format!("{chunked}1;{}", "x".repeat(MAX_CHUNK_LINE_BYTES))),
-            Http1Error::ChunkSize(_)
-        ));
+        let long = format!("{chunked}1;{}", "x".repeat(MAX_CHUNK_LINE_BYTES));
+        assert_eq!(error(long), Http1Error::ChunkLineTooLong);
         assert_eq!(
             error(format!("{chunked}0\r\n{}", "a: b\r\n".repeat(MAX_TRAILER_BYTES / 4))),
             Http1Error::TrailerTooLarge
@@ -546,9 +544,8 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut text = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
             text.extend_from_slice(&bytes);
-            let refused = read(&[&text]).is_err();
-            let accepted = read(&[&text]).is_ok();
-            prop_assert!(refused != accepted);
+            let pieces: Vec<&[u8]> = text.chunks(1).collect();
+            prop_assert_eq!(read(&pieces), read(&[&text]));
         }
     }
 }

@@ -9,6 +9,7 @@
 
 mod answer;
 pub mod exchange;
+pub mod fuzz;
 pub mod http1;
 mod protocol;
 pub mod replay;

@@ -350,7 +350,7 @@ impl ReplyReader {
         if !self.config.stream {
             notes.push("a stream came although none was asked for".to_owned());
         }
-        let Some(rest) = decoder.into_rest().filter(|_| ended) else { return };
+        let Some(rest) = decoder.into_rest().filter(|_| ended && !self.is_broken()) else { return };
         if rest.trim_ascii() == b"[DONE]"
             && let Some(stamp) = self.last
         {

@@ -62,7 +62,7 @@ impl Tally {
         };
         choice.given = choice.given.saturating_add(tokens);
         self.given = self.given.saturating_add(tokens);
-        if output || tokens > 0 {
+        if piece.flags.any(ChunkFlags::OUTPUT) || tokens > 0 {
             self.chunks += 1;
             for (sum, n) in [(&mut self.ids, piece.ids), (&mut self.logprobs, piece.logprobs)] {
                 *sum = (sum.0.saturating_add(n), sum.1 + u32::from(n > 0));

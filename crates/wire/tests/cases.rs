@@ -3,6 +3,8 @@
 //! The same bytes are fed in several ways: as HTTP chunks of the writes they are, byte by byte, with a body that
 //! ends with the connection, and straight to the body reader. All must give the same figures, exactly.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use goodput_core::outcome::{Outcome, TimeoutPhase};
 use goodput_core::plan::Protocol;
 use goodput_core::time::Nanos;

@@ -144,7 +144,8 @@ impl<'a> Frame<'a> {
             set(&mut server.reasoning_tokens, reasoning.and_then(Number::count));
             set(&mut server.cached_tokens, cached.and_then(Number::count));
         }
-        if let Some(metrics) = self.metrics.and_then(|m| serde_json::from_str::<Metrics>(m.get()).ok()) {
+        let metrics = self.metrics.map(RawValue::get).filter(|json| json.starts_with('{'));
+        if let Some(metrics) = metrics.and_then(|json| serde_json::from_str::<Metrics>(json).ok()) {
             let span = |ms: Number| ms.get().map(|ms| Nanos::from_secs_f64(ms / 1e3));
             set(&mut server.queue, span(metrics.queue_time_ms));
             set(&mut server.first_token, span(metrics.time_to_first_token_ms));
