@@ -7,9 +7,10 @@
 For every protocol of the engine: a closed loop with fixed lengths, which also shows what the server can do; random lengths at
 a Poisson rate of 0.4 times that; the same at 3 times that; and the ShareGPT conversations at 0.2 times that. The ShareGPT file
 is damaged (cut off in the middle), so a run without --salvage must refuse it first. Each run must send and finish exactly the
-requests asked for, agree with the growth of the server's counters to the token, and write a well-formed summary.json; the
-queue above capacity must show in TTFT. Prints a table. Exit code 0 if all of it held, 1 if not, 2 if it could not be tried.
+requests asked for, agree with the growth of the server's counters to the token, and write a well-formed summary.json that
+`goodput show` makes again from the run directory; the queue above capacity must show in TTFT.
 
+Prints a table. Exit code 0 if all of it held, 1 if not, 2 if it could not be tried.
 Standard library only, Python 3.11. What was seen is summarised in docs/real-engines.md.
 """
 
@@ -32,7 +33,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DEFAULT_FOLDER = pathlib.Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "goodput" / "engines"
 RUN_LIMIT_S = 600
 FIXED_INPUT, FIXED_OUTPUT = 32, 32
-OK, BAD_INPUT, INVALID = 0, 2, 3  # goodput's exit codes
+OK, BAD_INPUT = 0, 2  # goodput's exit codes
 
 
 @dataclasses.dataclass
@@ -73,8 +74,12 @@ class Session:
             str(self.options.goodput), "run", "--url", self.url, "--model", self.engine.model, "--protocol", protocol,
             "--tokenizer", str(self.options.dir / "tok-smollm2" / "tokenizer.json"), "--seed", str(self.options.seed),
             "--warmup", "0", "--requests", str(load.requests), *load.flags,
-            "--out", str(self.folder / f"{self.engine.key}-{protocol}-{load.name}"), "--json", "--quiet",
+            "--out", str(self.out(protocol, load)), "--json", "--quiet",
         ]  # fmt: skip
+
+    def out(self, protocol, load):
+        """The folder that holds the run directory of one load."""
+        return self.folder / f"{self.engine.key}-{protocol}-{load.name}"
 
     def execute(self, command):
         """Runs a command to its end; stdout and stderr are text."""
@@ -96,7 +101,7 @@ class Session:
         try:
             checked.summary = verdicts.parse_strict(done.stdout)
         except ValueError as error:
-            checked.problems.append(f"exit code {done.returncode}, no summary on stdout ({error}): {last_line(done.stderr)}")
+            checked.problems.append(f"exit code {done.returncode}, no summary on stdout ({error}): {one_line(done.stderr)}")
             return checked
         checked.problems += verdicts.shape_problems(checked.summary)
         if not checked.problems:
@@ -104,14 +109,29 @@ class Session:
         return checked
 
     def run_problems(self, checked, done):
-        """Exit code, outcomes and counts of a run whose summary has the right shape."""
+        """Exit code, outcomes, counts and stored form of a run whose summary has the right shape."""
         summary = checked.summary
-        # An engine that takes every core makes the client late, and then goodput has to call its own run invalid.
-        limited = done.returncode == INVALID and summary["load"]["client_limited"]
-        problems = [] if done.returncode == OK or limited else [f"exit code {done.returncode}: {last_line(done.stderr)}"]
+        problems = [] if done.returncode == OK else [f"exit code {done.returncode}: {one_line(done.stderr)}"]
         problems += verdicts.outcome_problems(summary, checked.load.requests)
         problems += verdicts.count_problems(summary, checked.server)
         problems += verdicts.ttft_problems(summary, checked.server)
+        return problems + self.stored_problems(checked)
+
+    def stored_problems(self, checked):
+        """Whether the run directory holds the summary that was printed, and `goodput show` makes the same one from it again."""
+        runs = list(self.out(checked.protocol, checked.load).iterdir())
+        if len(runs) != 1:
+            return [f"{len(runs)} run directories, expected 1"]
+        shown = self.execute([str(self.options.goodput), "show", str(runs[0]), "--json"])
+        stored = {"summary.json": (runs[0] / "summary.json").read_text(encoding="utf-8"), "goodput show": shown.stdout}
+        problems = []
+        for name, text in stored.items():
+            try:
+                same = verdicts.parse_strict(text) == checked.summary
+            except ValueError as error:
+                same = f"unreadable ({error})"
+            if same is not True:
+                problems.append(f"{name} is not the printed summary" if same is False else f"{name} is {same}")
         return problems
 
     def closed_loop(self, protocol):
@@ -183,14 +203,13 @@ def refusal_problems(refused):
         problems.append(f"damaged file: exit code {refused.returncode} and {len(refused.stdout)} bytes on stdout, expected 2 and 0")
     for what, pattern in (("file", r"sharegpt\.json"), ("byte", r"byte\s+\d"), ("whole entries", r"\d+ [\w ]*entr"), ("flag", "--salvage")):
         if not re.search(pattern, refused.stderr):
-            problems.append(f"damaged file: the message does not name the {what}: {last_line(refused.stderr)}")
+            problems.append(f"damaged file: the message does not name the {what}: {one_line(refused.stderr)}")
     return problems
 
 
-def last_line(text):
-    """The last line that says something."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "(nothing on stderr)"
+def one_line(text):
+    """What was said on stderr, shortened to one line."""
+    return " / ".join(line.strip() for line in text.splitlines() if line.strip())[:400] or "(nothing on stderr)"
 
 
 def check_server(options, engine, url, folder):
@@ -221,6 +240,8 @@ def parse_arguments():
     unknown = [key for key in options.engines if key not in serving.ENGINES]
     if unknown or (options.url and options.engines):
         parser.error(f"unknown engine {unknown[0]}" if unknown else "--url takes the engine from the server; name none")
+    if options.runs and options.runs.exists() and any(options.runs.iterdir()):
+        parser.error(f"{options.runs} is not empty; old run directories would be taken for new ones")
     options.goodput, options.dir = options.goodput.resolve(), options.dir.resolve()
     if not os.access(options.goodput, os.X_OK):
         parser.error(f"{options.goodput} is not there; build it with: cargo build --release")

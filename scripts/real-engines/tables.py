@@ -4,9 +4,9 @@ import dataclasses
 
 COLUMNS = (
     "protocol", "load", "asked/s", "sent/s", "ok / sent", "prompt tokens", "server's", "output tokens", "server's",
-    "TTFT p50 ms", "p99", "mean", "server's mean", "ITL p50 ms", "peak", "result",
+    "TTFT p50 ms", "p99", "mean", "server's mean", "ITL p50 ms", "peak", "late p99 ms", "result",
 )  # fmt: skip
-WIDTHS = (18, 9, 7, 7, 9, 13, 8, 13, 8, 11, 8, 8, 13, 10, 4, 7)
+WIDTHS = (18, 9, 7, 7, 9, 13, 8, 13, 8, 11, 8, 8, 13, 10, 4, 11, 7)
 
 
 @dataclasses.dataclass
@@ -48,6 +48,7 @@ def cells(checked):
         figure(inside),
         figure(itl["p50"]["value"]),
         str(summary["concurrency"]["peak"]),
+        figure((summary["load"].get("lateness_ms") or {}).get("p99"), 2),
         result,
     ]
 
