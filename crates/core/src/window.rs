@@ -48,6 +48,31 @@ impl WindowKind {
     }
 }
 
+/// Why there is no steady window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoSteady {
+    /// MSER-5 would cut more than half.
+    #[error("no steady state: latency was still changing in the second half of the run")]
+    NotSettled,
+    /// Too short a series for MSER-5.
+    #[error("{requests} answers are too few to find a steady state (50 are needed)")]
+    TooFew {
+        /// Length of the series.
+        requests: usize,
+    },
+    /// The window would have no length.
+    #[error("all requests started at one instant: there is no steady state")]
+    OneInstant,
+    /// A closed loop that never had its slots taken.
+    #[error("no plateau: {level} of {slots} slots were never taken at the same time")]
+    NoPlateau {
+        /// Slots that must be taken.
+        level: u64,
+        /// Slots there are.
+        slots: u64,
+    },
+}
+
 /// A window that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Span {
@@ -107,14 +132,14 @@ pub(crate) fn whole(facts: &[Fact], ruler: &Ruler, load: &LoadContext) -> Span {
 }
 
 /// The steady window, or why there is none.
-pub(crate) fn steady(facts: &[Fact], load: &LoadContext, warmup_by_hand: bool) -> Result<Span, String> {
+pub(crate) fn steady(facts: &[Fact], load: &LoadContext, warmup_by_hand: bool) -> Result<Span, NoSteady> {
     match load.kind {
         LoadKind::Closed => plateau(facts, load),
         LoadKind::Open | LoadKind::Trace => after_warmup(facts, warmup_by_hand),
     }
 }
 
-fn after_warmup(facts: &[Fact], warmup_by_hand: bool) -> Result<Span, String> {
+fn after_warmup(facts: &[Fact], warmup_by_hand: bool) -> Result<Span, NoSteady> {
     let mut series: Vec<(Nanos, f64)> =
         facts.iter().filter_map(|f| f.settle_ms.map(|ms| (f.start, ms))).collect();
     series.sort_by_key(|(start, _)| *start);
@@ -127,15 +152,10 @@ fn after_warmup(facts: &[Fact], warmup_by_hand: bool) -> Result<Span, String> {
                 (cut, format!("MSER-5 cut the first {cut} of {} requests", values.len()))
             }
             Truncation::NotSettled => {
-                return Err(
-                    "no steady state: latency was still changing in the second half of the run".into()
-                );
+                return Err(NoSteady::NotSettled);
             }
             Truncation::TooShort => {
-                return Err(format!(
-                    "{} requests are too few to find a steady state (50 are needed)",
-                    values.len()
-                ));
+                return Err(NoSteady::TooFew { requests: values.len() });
             }
         }
     };
@@ -146,11 +166,11 @@ fn after_warmup(facts: &[Fact], warmup_by_hand: bool) -> Result<Span, String> {
             let how = format!("{how}; ends at the last arrival, so the drain is out");
             Ok(Span { kind: WindowKind::Steady, start, end, how })
         }
-        _ => Err("all requests started at one instant: there is no steady state".into()),
+        _ => Err(NoSteady::OneInstant),
     }
 }
 
-fn plateau(facts: &[Fact], load: &LoadContext) -> Result<Span, String> {
+fn plateau(facts: &[Fact], load: &LoadContext) -> Result<Span, NoSteady> {
     let in_flight = InFlight::of(facts);
     let slots = load.concurrency.map_or(in_flight.peak(), u64::from);
     #[expect(
@@ -164,6 +184,6 @@ fn plateau(facts: &[Fact], load: &LoadContext) -> Result<Span, String> {
             let how = format!("the plateau: at least {level} of {slots} slots taken");
             Ok(Span { kind: WindowKind::Steady, start, end, how })
         }
-        _ => Err(format!("no plateau: {level} of {slots} slots were never taken at the same time")),
+        _ => Err(NoSteady::NoPlateau { level, slots }),
     }
 }

@@ -16,11 +16,13 @@ use crate::slo::Slo;
 use crate::summary::{SCHEMA, Summary};
 use crate::time::Nanos;
 use crate::timeline::{Phase, Timeline};
-use crate::window::{self, Span, WindowKind};
+use crate::window::{self, NoSteady, Span, WindowKind};
 use crate::{concurrency, throughput};
 use goodput_stats::Method;
 use pools::Pools;
 use std::convert::Infallible;
+
+pub use findings::{RULES, Rule};
 
 /// Chunk gaps longer than this are stalls, unless something else is asked.
 pub const STALL_THRESHOLD: Nanos = Nanos::from_millis(500);
@@ -107,7 +109,7 @@ struct Windows {
     covered: Span,
     other: Option<Span>,
     /// Why there is no steady window, where one was looked for in vain.
-    no_steady: Option<String>,
+    no_steady: Option<NoSteady>,
 }
 
 impl Windows {

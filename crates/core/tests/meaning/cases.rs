@@ -178,7 +178,8 @@ fn case_33_failures_do_not_make_a_run_fast() {
         assert_eq!((d.n, d.mean), (0, None), "{name}");
         assert!(d.percentiles.values().all(|q| q.value.is_none()), "{name}");
     }
-    assert_eq!(nothing.findings[0].rule, "failures");
+    assert_eq!(nothing.findings[0].rule, "all_failed");
+    assert!(s.findings.iter().any(|f| f.rule == "failures"));
 }
 
 #[test]

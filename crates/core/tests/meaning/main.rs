@@ -3,6 +3,7 @@
 
 mod build;
 mod cases;
+mod findings;
 mod goodput;
 mod laws;
 mod load;
