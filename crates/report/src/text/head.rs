@@ -1,0 +1,188 @@
+//! The head of the report: which run this is, what was asked, what was sent, and what came back in all.
+
+use super::ReportContext;
+use super::latency::shown;
+use crate::layout::paragraph;
+use crate::number::{count, counted, figure, optional};
+use goodput_core::load_check::LoadKind;
+use goodput_core::outcome::Outcome;
+use goodput_core::ruler::ruler;
+use goodput_core::summary::{Summary, Window};
+use goodput_core::tokens::TokenSource;
+
+/// Name and path, and what must be known before anything else is read.
+pub(super) fn banner(s: &Summary, context: &ReportContext) -> String {
+    let run = s.run.as_deref().unwrap_or("unnamed run");
+    let path = context.path.as_ref().map_or_else(String::new, |path| format!(" ({path})"));
+    let mut text = paragraph("", &format!("goodput {}: {run}{path}", context.goodput));
+    match &context.partial {
+        Some(why) => text += &paragraph("PARTIAL ", &format!("{why}; the figures cover what was finished")),
+        None if s.partial => text += "PARTIAL the run was cut off; the figures cover what was finished\n",
+        None => {}
+    }
+    if s.load.client_limited {
+        text += &paragraph("CLIENT-LIMITED ", &s.load.reasons.join("; "));
+    }
+    text
+}
+
+/// Everything that is one line of facts.
+pub(super) fn facts(s: &Summary, context: &ReportContext) -> String {
+    let mut text = paragraph("target      ", &target(context));
+    text += &paragraph("ruler       ", &ruler_line(s));
+    text += &paragraph("requests    ", &requests(s));
+    text += &paragraph("load        ", &load(s));
+    if let Some(late) = &s.load.lateness_ms {
+        let line = format!(
+            "sent - scheduled: p50 {}, p99 {}, max {} ms",
+            figure(late.p50),
+            figure(late.p99),
+            figure(late.max)
+        );
+        text += &paragraph("lateness    ", &line);
+    }
+    if let Some(line) = connect(s) {
+        text += &paragraph("connect     ", &line);
+    }
+    text += &windows(s);
+    text += &paragraph("throughput  ", &throughput(s));
+    text += &paragraph("in flight   ", &in_flight(s));
+    text += &paragraph("tokens      ", &tokens(s));
+    text
+}
+
+fn target(context: &ReportContext) -> String {
+    let engine = match (&context.engine, &context.engine_version) {
+        (Some(engine), Some(version)) => format!("{engine} {version}"),
+        (Some(engine), None) => format!("{engine}, version unknown"),
+        (None, Some(version)) => format!("engine unknown, version {version}"),
+        (None, None) => "engine unknown".into(),
+    };
+    format!("{}, {}, model {}, {engine}", context.url, context.protocol, context.model)
+}
+
+fn ruler_line(s: &Summary) -> String {
+    ruler(&s.ruler).map_or_else(
+        || s.ruler.clone(),
+        |ruler| format!("{} ({} {}): {}", ruler.name, ruler.tool, ruler.version, ruler.summary),
+    )
+}
+
+fn requests(s: &Summary) -> String {
+    let counts = &s.counts;
+    let n = |name: &str| counts.outcomes.get(name).copied().unwrap_or(0);
+    let others: Vec<String> = Outcome::NAMES
+        .iter()
+        .filter(|name| **name != "ok" && n(name) > 0)
+        .map(|name| format!("{name} {}", count(n(name))))
+        .collect();
+    let others = if others.is_empty() { "nothing else".into() } else { others.join(", ") };
+    let mut text = format!("{} issued: {} ok, {others}", count(counts.issued), count(counts.ok));
+    let beside = [
+        (counts.censored, "censored (cut off by the run's end with nothing broken)"),
+        (counts.warmup, "warm-up, in no figure"),
+        (counts.never_released, "never released"),
+        (counts.stale_retries, "sent again on a fresh connection"),
+    ];
+    for (n, what) in beside.iter().filter(|(n, _)| *n > 0) {
+        text += &format!("; {} {what}", count(*n));
+    }
+    text
+}
+
+fn load(s: &Summary) -> String {
+    let load = &s.load;
+    let rate = |rps: Option<f64>| rps.map_or_else(|| "-".into(), |rps| format!("{}/s", figure(rps)));
+    let slots = |word: &str| load.concurrency.map_or_else(String::new, |n| format!(", {word} {n}"));
+    if load.kind == LoadKind::Closed.name() {
+        return format!("closed loop{}, sent {}", slots("slots"), rate(load.offered_rps));
+    }
+    let law = load.gaps.as_ref().map_or_else(String::new, |gaps| format!(" {}", gaps.law));
+    let mut text = match load.asked_rps {
+        Some(asked) => format!("{} loop{}: asked{law} {}/s", load.kind, slots("cap"), figure(asked)),
+        None => format!("{} loop{}: no steady rate asked", load.kind, slots("cap")),
+    };
+    text += &format!(", the seed scheduled {}, sent {}", rate(load.scheduled_rps), rate(load.offered_rps));
+    if let Some(gaps) = &load.gaps {
+        let verdict = if gaps.verdict == "too_few" { "too few to test" } else { &gaps.verdict };
+        text += &format!("; gaps {verdict} (CV {}, asked {})", figure(gaps.cv), figure(gaps.asked_cv));
+    }
+    text
+}
+
+/// Set-up of connections, apart from the requests that needed it.
+fn connect(s: &Summary) -> Option<String> {
+    let connect = s.metrics.get("connect").filter(|connect| connect.n > 0)?;
+    let p50 = connect.percentiles.get("p50").map_or_else(|| "-".into(), shown);
+    Some(format!(
+        "{} set up a connection of their own: p50 {p50}, max {} ms",
+        counted(connect.n, "request"),
+        optional(connect.max)
+    ))
+}
+
+fn windows(s: &Summary) -> String {
+    let line = |window: &Window| {
+        format!(
+            "{}, {} s from {} s on, {}: {}",
+            window.kind,
+            figure(window.duration_s),
+            figure(window.start_s),
+            counted(window.requests, "request"),
+            window.how
+        )
+    };
+    let mut text = paragraph("window      ", &line(&s.window));
+    for other in &s.windows {
+        text += &paragraph("            ", &format!("not used here: {}", line(other)));
+    }
+    text
+}
+
+fn throughput(s: &Summary) -> String {
+    let t = &s.throughput;
+    let mut text = format!(
+        "{} requests/s, {} input tok/s, {} output tok/s, {} total tok/s",
+        optional(t.requests_per_s),
+        optional(t.input_tokens_per_s),
+        optional(t.output_tokens_per_s),
+        optional(t.total_tokens_per_s)
+    );
+    if let Some(peak) = t.peak_output_tokens_per_s {
+        text += &format!("; busiest second {} output tokens", figure(peak));
+    }
+    text
+}
+
+fn in_flight(s: &Summary) -> String {
+    let c = &s.concurrency;
+    let (mean, ratio) = (optional(c.mean), optional(c.little_ratio));
+    format!("mean {mean}, peak {} requests; Little's law (lambda W / L) {ratio}", count(c.peak))
+}
+
+fn tokens(s: &Summary) -> String {
+    let t = &s.tokens;
+    let n = |source: &TokenSource| t.sources.get(source.name()).copied().unwrap_or(0);
+    let sources: Vec<String> = TokenSource::ALL
+        .iter()
+        .filter(|source| n(source) > 0)
+        .map(|source| {
+            let estimate = if source.is_estimate() { " (an estimate)" } else { "" };
+            format!("{}{estimate} for {}", source.name(), counted(n(source), "request"))
+        })
+        .collect();
+    let mut text = format!("{} input, {} output", count(t.input), count(t.output));
+    if !sources.is_empty() {
+        text += &format!("; output counted by {}", sources.join(", "));
+    }
+    if let Some(chunks) = t.chunks_per_token {
+        text += &format!("; {} chunks per token", figure(chunks));
+    }
+    if let Some(cached) = t.cached_input {
+        text += &format!("; {} of the input from the prefix cache", count(cached));
+    }
+    if t.mismatched > 0 {
+        text += &format!("; sums over chunks differ in {}", counted(t.mismatched, "request"));
+    }
+    text
+}

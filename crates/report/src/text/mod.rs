@@ -1,0 +1,50 @@
+//! The report as plain text: what an engineer pastes into a channel.
+//!
+//! Every figure comes from the summary; nothing is computed here but how it is written. No colour, at most 100 columns.
+//! Each percentile stands with its interval and with a mark that says how well the sample carries it, no mean is shown
+//! without percentiles, and what is undefined is `-`, never 0.
+
+mod goodput;
+mod head;
+mod latency;
+mod remarks;
+mod rulers;
+
+use goodput_core::summary::Summary;
+
+pub use rulers::rulers_table;
+
+/// What the report says about the run beside its numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportContext {
+    /// The run directory.
+    pub path: Option<String>,
+    /// Server root, or several separated by commas.
+    pub url: String,
+    /// Protocol name.
+    pub protocol: String,
+    /// Model name in the requests.
+    pub model: String,
+    /// Engine name, as the server tells it.
+    pub engine: Option<String>,
+    /// Engine version, as the server tells it.
+    pub engine_version: Option<String>,
+    /// Why the run is partial.
+    pub partial: Option<String>,
+    /// Version of the program that measured.
+    pub goodput: String,
+}
+
+/// The report of one run, ending with a newline.
+#[must_use]
+pub fn report(summary: &Summary, context: &ReportContext) -> String {
+    let sections = [
+        head::banner(summary, context),
+        head::facts(summary, context),
+        latency::section(summary),
+        goodput::section(summary),
+        remarks::section(summary),
+    ];
+    let written: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
+    written.join("\n")
+}
