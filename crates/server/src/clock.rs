@@ -19,10 +19,7 @@ impl Clock {
     /// Starts at zero now.
     pub(crate) fn start() -> Self {
         let start = Instant::now();
-        let wall = unix_now();
-        // The wall clock was read between the two instants; half their distance is the better guess.
-        let half = u64::try_from(start.elapsed().as_nanos() / 2).unwrap_or(0);
-        Self { start, anchor: wall.saturating_sub(half) }
+        Self { start, anchor: anchor_of(start) }
     }
 
     /// Nanoseconds since the start.
@@ -43,12 +40,22 @@ impl Clock {
         (at <= now && now.since(at) < Nanos::from_secs(1)).then_some(at)
     }
 
-    /// How far the wall clock has been set since the start, ns (positive: forwards). Reading both clocks costs a
-    /// few hundred ns of error.
+    /// How far the wall clock has been set since the start, ns (positive: forwards), within a few
+    /// hundred ns.
     pub(crate) fn wall_step(&self) -> i64 {
-        let expected = self.unix(self.now());
-        i64::try_from(i128::from(unix_now()) - i128::from(expected)).unwrap_or(i64::MAX)
+        i64::try_from(i128::from(anchor_of(self.start)) - i128::from(self.anchor)).unwrap_or(i64::MAX)
     }
+}
+
+/// Unix time of `start`. The wall clock is read between two monotonic readings, and the tightest of several such pairs
+/// counts, because a thread can lose its core between them.
+fn anchor_of(start: Instant) -> u64 {
+    let pair = || {
+        let (before, wall, after) = (start.elapsed(), unix_now(), start.elapsed());
+        let middle = u64::try_from((before + after).as_nanos() / 2).unwrap_or(u64::MAX);
+        (after - before, wall.saturating_sub(middle))
+    };
+    (0..16).map(|_| pair()).min().map_or(0, |(_, anchor)| anchor)
 }
 
 fn unix_now() -> u64 {

@@ -58,10 +58,13 @@ fn tokens_are_due_on_an_absolute_schedule() {
     assert_eq!(end, End::KeepAlive);
 }
 
+/// Due times in ms and tokens.
+type Schedule = [(f64, u32)];
+
 #[test]
 fn faults_change_the_schedule() {
     let close = [(0.0, 0), (5.0, 1), (7.0, 1), (9.0, 0)];
-    let cases: [(&str, &[(f64, u32)], End); 15] = [
+    let cases: [(&str, &Schedule, End); 15] = [
         ("head_delay=6ms", &[(6.0, 0), (6.0, 1), (7.0, 1), (9.0, 1)], End::KeepAlive),
         ("tokens_per_chunk=2", &[(0.0, 0), (5.0, 2), (9.0, 1)], End::KeepAlive),
         ("events_per_write=2", &[(0.0, 0), (7.0, 2), (9.0, 1)], End::KeepAlive),

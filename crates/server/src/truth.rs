@@ -78,7 +78,7 @@ pub struct Arrivals {
     pub kernel_stamped: u64,
 }
 
-/// Count, mean and quantiles. Mean, min and max are exact, quantiles within 1/8192. All zero when empty.
+/// Count, mean and quantiles. Mean, min and max are exact, quantiles within 1/16384. All zero when empty.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// How many values.

@@ -1,0 +1,6 @@
+//! The server over real sockets on 127.0.0.1. Times are checked from below only: never early.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod client;
+mod fixed;
+mod script;
