@@ -107,7 +107,8 @@ impl Answer {
             return;
         }
         let named_error = name == b"error";
-        match self.frame(stamp, data, named_error) {
+        let text = std::str::from_utf8(data).map_err(serde_json::Error::custom);
+        match text.and_then(|text| self.frame(stamp, text, named_error)) {
             Ok(()) => {}
             Err(_) if named_error => {
                 self.plain_chunk(stamp, data.len(), ChunkFlags::ERROR);
@@ -131,21 +132,21 @@ impl Answer {
     }
 
     /// One event of the stream.
-    fn frame(&mut self, stamp: Stamp, data: &[u8], named_error: bool) -> Result<(), serde_json::Error> {
+    fn frame(&mut self, stamp: Stamp, data: &str, named_error: bool) -> Result<(), serde_json::Error> {
         // The derived readers would take an array for an object.
-        if data.trim_ascii_start().first() != Some(&b'{') {
+        if !data.trim_ascii_start().starts_with('{') {
             return Err(serde_json::Error::custom("expected a JSON object"));
         }
         let event = Event { stamp, bytes: saturated(data.len()), flags: ChunkFlags::default() };
-        let unnamed = || named_error.then(|| fault::body_message(data));
+        let unnamed = || named_error.then(|| fault::body_message(data.as_bytes()));
         match self.config.protocol {
             Protocol::OpenaiChat | Protocol::OpenaiCompletions => {
-                let frame: openai::Frame<'_> = serde_json::from_slice(data)?;
+                let frame: openai::Frame<'_> = serde_json::from_str(data)?;
                 let error = error_of(frame.error, &frame.object, &frame.message);
                 self.openai(event, &frame, error.or_else(unnamed));
             }
             Protocol::Sglang => {
-                let frame: sglang::Frame<'_> = serde_json::from_slice(data)?;
+                let frame: sglang::Frame<'_> = serde_json::from_str(data)?;
                 let error = error_of(frame.error, &frame.object, &frame.message);
                 self.sglang(event, &frame, error.or_else(unnamed));
             }
@@ -158,7 +159,15 @@ impl Answer {
     /// # Errors
     /// The body is not JSON of the protocol's shape.
     pub(crate) fn whole(&mut self, stamp: Stamp, body: &[u8]) -> Result<(), serde_json::Error> {
-        self.frame(stamp, body, false)?;
+        let text = match std::str::from_utf8(body) {
+            Ok(text) => text,
+            // Cut inside a character: what is whole shows that the JSON is not.
+            Err(e) if e.error_len().is_none() => {
+                std::str::from_utf8(&body[..e.valid_up_to()]).unwrap_or_default()
+            }
+            Err(e) => return Err(serde_json::Error::custom(e)),
+        };
+        self.frame(stamp, text, false)?;
         self.merge_into_one();
         self.done_at = Some(stamp.at);
         Ok(())

@@ -158,6 +158,10 @@ fn what_is_not_the_protocol() {
     assert!(said(stream("data: {\"a\":\"\\q\"}\n\n", End::Complete)).starts_with("event data is not JSON"));
     assert!(said(answer(200, None, "{\"status\":\"ok\"}")).contains("neither an answer"));
     assert!(said(answer(200, None, "{\"choices\":[{]}")).starts_with("body is not the JSON"));
+    let mut reader = ReplyReader::new(chat());
+    reader.head(Nanos(0), 200, None);
+    reader.body(stamp(1), b"data: {\"choices\":[{\"text\":\"\xff\"}]}\n\n");
+    assert!(said(reader.finish(End::Complete)).contains("invalid utf-8"));
     let end = End::Protocol { message: "stream was reset by HTTP/2".to_owned() };
     assert_eq!(said(stream(A, end)), "stream was reset by HTTP/2");
     let small = ReplyConfig { max_event_bytes: 50, ..chat() };
@@ -168,11 +172,14 @@ fn what_is_not_the_protocol() {
 
 #[test]
 fn a_whole_body_cut_short_is_cut_short() {
-    let half = "{\"choices\":[{\"message\":{\"content\":\"All";
-    let mut reader = ReplyReader::new(chat());
-    reader.head(Nanos(0), 200, Some("application/json"));
-    reader.body(stamp(1), half.as_bytes());
-    assert_eq!(reader.finish(End::Eof).outcome, Outcome::Truncated);
+    let whole = "{\"choices\":[{\"message\":{\"content\":\"All é\"},\"finish_reason\":\"stop\"}]}";
+    for cut in 1..=whole.len() {
+        let mut reader = ReplyReader::new(chat());
+        reader.head(Nanos(0), 200, Some("application/json"));
+        reader.body(stamp(1), &whole.as_bytes()[..cut]);
+        let expected = if cut == whole.len() { Outcome::Ok } else { Outcome::Truncated };
+        assert_eq!(reader.finish(End::Eof).outcome, expected, "{cut} bytes");
+    }
 }
 
 #[test]
