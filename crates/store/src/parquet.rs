@@ -5,9 +5,9 @@
 //! epoch, named `..._ns`. Both files get their names only when they are complete and durable, the chunks first, so
 //! that a reader who finds `requests.parquet` has everything, and one who does not still has the log.
 //!
-//! Writing holds one batch and one row group of encoded pages, reading one batch: some megabytes each, whatever the
-//! length of the run (one request's chunks are held whole, as everywhere). Types of the Parquet library do not leave
-//! this module.
+//! Writing holds one batch, one row group of encoded pages and a compressor a column, some 25 MB in all; reading holds
+//! one batch and a decompressor a column. Neither depends on the length of the run (one request's chunks are held
+//! whole, as everywhere). Types of the Parquet library do not leave this module.
 
 mod chunks;
 mod requests;
@@ -94,10 +94,15 @@ impl RunWriter {
                 run.file(REQUESTS),
                 requests::schema(),
                 requests::GROUP_ROWS,
-                &requests::times(),
+                &requests::differences(),
             )?,
             request_rows: requests::Rows::new(),
-            chunks: Output::create(run.file(CHUNKS), chunks::schema(), chunks::GROUP_ROWS, &chunks::TIMES)?,
+            chunks: Output::create(
+                run.file(CHUNKS),
+                chunks::schema(),
+                chunks::GROUP_ROWS,
+                &chunks::DIFFERENCES,
+            )?,
             chunk_rows: chunks::Rows::default(),
             written: Converted { requests: 0, chunks: 0, damage: None },
         })
@@ -136,12 +141,12 @@ struct Output {
 }
 
 impl Output {
-    /// `times` are the columns stored as differences.
+    /// `differences` names the columns stored so.
     fn create(
         path: PathBuf,
         schema: SchemaRef,
         group_rows: usize,
-        times: &[&'static str],
+        differences: &[&'static str],
     ) -> Result<Self, StoreError> {
         let file = File::create(temporary_name(&path)).map_err(StoreError::io("create", &path))?;
         let level = ZstdLevel::try_new(LEVEL).map_err(unwritable(&path))?;
@@ -150,7 +155,7 @@ impl Output {
             .set_max_row_group_row_count(Some(group_rows))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_key_value_metadata(Some(metadata()));
-        for &name in times {
+        for &name in differences {
             properties = properties
                 .set_column_dictionary_enabled(ColumnPath::from(name), false)
                 .set_column_encoding(ColumnPath::from(name), Encoding::DELTA_BINARY_PACKED);

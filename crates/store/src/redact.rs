@@ -32,6 +32,9 @@ const SECRET_WORDS: [&str; 16] = [
 /// Beginnings by which issued keys are known wherever they stand.
 const SECRET_PREFIXES: [&str; 8] = ["sk-", "hf_", "ghp_", "gho_", "nvapi-", "xoxb-", "AKIA", "eyJ"];
 
+/// How deep names can stand in each other: `--header=X-Api-Key=...` is two.
+const NAMES_MAX: u32 = 4;
+
 /// A key of one of [`SECRET_PREFIXES`] is at least this long; shorter words are words.
 const SECRET_LENGTH_MIN: usize = 16;
 
@@ -49,17 +52,23 @@ pub fn redact_command_line(arguments: &[String]) -> Vec<String> {
 /// One argument, URL, header or JSON document without its secrets.
 #[must_use]
 pub fn redact_text(text: &str) -> String {
-    if let Some((name, value)) = named_value(text) {
-        return if is_secret_name(name) {
-            format!("{}{REDACTED}", &text[..text.len() - value.len()])
-        } else {
-            format!("{}{}", &text[..text.len() - value.len()], redact_text(value))
-        };
+    redact_named(text, NAMES_MAX)
+}
+
+/// `name=value` inside `name=value`, at most `names` deep.
+fn redact_named(text: &str, names: u32) -> String {
+    let named = if names > 0 { named_value(text) } else { None };
+    if let Some((name, value)) = named {
+        let before = &text[..text.len() - value.len()];
+        let value = if is_secret_name(name) { REDACTED.to_owned() } else { redact_named(value, names - 1) };
+        return format!("{before}{value}");
     }
     match serde_json::from_str::<Value>(text) {
-        Ok(mut json @ (Value::Object(_) | Value::Array(_))) => {
-            redact_json(&mut json);
-            json.to_string()
+        Ok(json @ (Value::Object(_) | Value::Array(_))) => {
+            let mut redacted = json.clone();
+            redact_json(&mut redacted);
+            // Without a secret in it a document keeps its own spelling.
+            if redacted == json { text.to_owned() } else { redacted.to_string() }
         }
         _ => redact_words(&redact_urls(text)),
     }
@@ -261,6 +270,7 @@ mod tests {
             &["--body", r#"{"temperature":0,"extra":[{"api_key":"abc","max_tokens":4}]}"#],
             &["--body", r#"{"extra":[{"api_key":"[redacted]","max_tokens":4}],"temperature":0}"#],
         );
+        check(&["--body", r#"{"z": 1, "a":  2}"#], &["--body", r#"{"z": 1, "a":  2}"#]);
     }
 
     #[test]
@@ -268,5 +278,7 @@ mod tests {
         check(&["--tag", "note=use sk-abcdefghijklmnop please"], &["--tag", "note=use [redacted] please"]);
         check(&["hf_abcdefghijklmnopq"], &["[redacted]"]);
         check(&["sk-short"], &["sk-short"]);
+        let nested = "a=".repeat(50_000);
+        check(&[&nested], &[&nested]);
     }
 }

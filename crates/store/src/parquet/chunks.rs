@@ -17,8 +17,8 @@ use std::sync::{Arc, LazyLock};
 
 /// Rows handed to the writer, and taken from the reader, at a time.
 pub(super) const BATCH_ROWS: usize = 32_768;
-/// Rows of a row group: a few megabytes of encoded pages.
-pub(super) const GROUP_ROWS: usize = 524_288;
+/// Rows of a row group: about a megabyte of encoded pages.
+pub(super) const GROUP_ROWS: usize = 131_072;
 
 const REQUEST_ROW: &str = "request_row";
 const AT: &str = "at_ns";
@@ -30,8 +30,8 @@ const TOKENS: &str = "tokens";
 const TOKEN_SOURCE: &str = "token_source";
 const CHOICE: &str = "choice";
 
-/// The columns stored as differences.
-pub(super) const TIMES: [&str; 3] = [REQUEST_ROW, AT, LATE];
+/// The columns stored as differences: those with many values.
+pub(super) const DIFFERENCES: [&str; 3] = [REQUEST_ROW, AT, LATE];
 /// The columns that are read back; the others follow from them or are there for people.
 pub(super) const COLUMNS: &[&str] = &[AT, LATE, FLAGS, BYTES, TOKENS, TOKEN_SOURCE, CHOICE];
 
