@@ -117,13 +117,13 @@ impl EventLoop {
             self.wait(&mut events)?;
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept()?,
+                    LISTENER => self.accept(),
                     ALARM => {}
                     Token(token) => self.on_socket(token - FIRST_CONN, event)?,
                 }
             }
             if self.accept_again {
-                self.accept()?;
+                self.accept();
             }
         }
         self.close_account()
@@ -182,35 +182,41 @@ impl EventLoop {
         self.fixed.config.slots.is_none_or(|slots| self.serving < slots.get())
     }
 
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept(&mut self) {
         self.accept_again = false;
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => self.add(stream)?,
+                Ok((stream, _)) => self.add(stream),
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return Ok(()),
+                    io::ErrorKind::WouldBlock => return,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => {
                         self.accept_again = true;
-                        return Ok(());
+                        return;
                     }
                 },
             }
         }
     }
 
-    fn add(&mut self, mut stream: mio::net::TcpStream) -> io::Result<()> {
-        let place = self.free.pop().unwrap_or_else(|| {
+    /// Puts a new connection into the table. One that is gone already is only dropped.
+    fn add(&mut self, mut stream: mio::net::TcpStream) {
+        let place = self.free.pop().unwrap_or(self.conns.len());
+        if place == self.conns.len() {
             self.conns.push(None);
-            self.conns.len() - 1
-        });
-        stream.set_nodelay(true)?;
+        }
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut stream, Token(place + FIRST_CONN), interest)?;
+        let registry = self.poll.registry();
+        let ready = stream
+            .set_nodelay(true)
+            .and_then(|()| registry.register(&mut stream, Token(place + FIRST_CONN), interest));
+        if ready.is_err() {
+            self.free.push(place);
+            return;
+        }
         self.ledger.accepted();
         self.conns[place] = Some(Conn::new(stream, self.next_number, self.clock.now()));
         self.next_number += 1;
-        Ok(())
     }
 
     /// Takes a connection out of the table; dropping its stream closes it.

@@ -15,6 +15,9 @@ use goodput_core::time::Nanos;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
+/// The longest answer that can be asked for, tokens.
+pub(crate) const MODEL_LEN: u32 = 1 << 20;
+
 /// What `goodput sim fixed` serves.
 #[derive(Debug, Clone)]
 pub struct FixedConfig {
@@ -79,6 +82,14 @@ pub(crate) struct Occasion {
     pub(crate) created: u64,
 }
 
+/// A request understood.
+struct Order<'a> {
+    shape: Shape,
+    request: &'a Request,
+    ask: &'a Ask,
+    faults: &'a Faults,
+}
+
 impl Fixed {
     pub(crate) fn new(config: FixedConfig) -> Self {
         let stalls = disjoint(&config.stalls);
@@ -117,16 +128,15 @@ impl Fixed {
         if faults.refuse_stream_options && ask.stream_options.is_some() {
             return refusal(400, "Extra inputs are not permitted: stream_options", request, occasion.start);
         }
-        self.generate(shape, request, (&ask, &faults), occasion)
+        if ask.limit().is_some_and(|limit| limit > MODEL_LEN) {
+            let message = format!("max_tokens cannot be greater than max_model_len={MODEL_LEN}");
+            return refusal(400, &message, request, occasion.start);
+        }
+        self.generate(&Order { shape, request, ask: &ask, faults: &faults }, occasion)
     }
 
-    fn generate(
-        &self,
-        shape: Shape,
-        request: &Request,
-        (ask, faults): (&Ask, &Faults),
-        occasion: Occasion,
-    ) -> Answer {
+    fn generate(&self, order: &Order<'_>, occasion: Occasion) -> Answer {
+        let &Order { shape, request, ask, faults } = order;
         let (tokens, at_limit) = self.length(ask);
         let labels = Labels {
             n: occasion.n,
@@ -151,7 +161,7 @@ impl Fixed {
                 ..json_answer(200, &voice.whole(tokens), &[], request, due)
             });
         }
-        Answer::Fixed(Box::new(FixedAnswer::new(voice, timing, tokens, (faults, request))))
+        Answer::Fixed(Box::new(FixedAnswer::new(voice, timing, tokens, faults, request)))
     }
 
     /// How many tokens the answer has, and whether its limit ends it.
@@ -252,7 +262,7 @@ struct Staged {
 }
 
 impl FixedAnswer {
-    fn new(voice: Voice, timing: Timing, tokens: u32, (faults, request): (&Faults, &Request)) -> Self {
+    fn new(voice: Voice, timing: Timing, tokens: u32, faults: &Faults, request: &Request) -> Self {
         let broken = faults.break_after.filter(|&(after, _)| after <= tokens);
         Self {
             voice,

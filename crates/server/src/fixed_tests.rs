@@ -138,6 +138,7 @@ fn refusals_come_at_once() {
         ("{}", "status=503", "503"),
         ("{}", "status=429", "429"),
         (r#"{"stream_options":{}}"#, "no_stream_options", "400"),
+        (r#"{"max_tokens":1048577}"#, "", "400"),
         ("{", "", "400"),
         ("{}", "no_such_fault", "400"),
     ] {

@@ -1,5 +1,6 @@
 //! Which request asks for what, and the answers that need no timing.
 
+use crate::fixed::MODEL_LEN;
 use crate::http::Request;
 use crate::shape::{Shape, error_body};
 use serde::Deserialize;
@@ -43,9 +44,8 @@ impl Route {
 
 /// `/v1/models`.
 pub(crate) fn models(model: &str) -> Vec<u8> {
-    json!({"object": "list", "data": [{"id": model, "object": "model", "owned_by": "goodput-sim"}]})
-        .to_string()
-        .into_bytes()
+    let card = json!({"id": model, "object": "model", "owned_by": "goodput-sim", "max_model_len": MODEL_LEN});
+    json!({"object": "list", "data": [card]}).to_string().into_bytes()
 }
 
 /// `/version`: always labelled as simulated.
@@ -66,8 +66,7 @@ pub(crate) fn tokenize(request: &Request) -> (u16, Vec<u8>) {
     match serde_json::from_slice::<Text>(&request.body) {
         Ok(text) => {
             let tokens = text.prompt.as_bytes();
-            let max_model_len = 1_u32 << 30;
-            let body = json!({"count": tokens.len(), "max_model_len": max_model_len, "tokens": tokens});
+            let body = json!({"count": tokens.len(), "max_model_len": MODEL_LEN, "tokens": tokens});
             (200, body.to_string().into_bytes())
         }
         Err(error) => (400, error_body(400, "BadRequestError", &error.to_string())),
