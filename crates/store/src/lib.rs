@@ -5,6 +5,11 @@
 //! back without loss. [`manifest`] holds what must always be logged, [`layout`] the file names, [`version`] who can
 //! read what.
 //!
+//! The life of a run, in the order that keeps it readable at every moment: [`layout::RunDir::create`]; plan, schedule
+//! and a manifest that says `running`; a [`log::LogWriter`] with an `append` for every finished request and a `tick`
+//! every few milliseconds; at the end its `finish`, [`parquet::convert`], [`summary::write_summary`], and last the
+//! manifest again, which now says how the run ended.
+//!
 //! The crate stores facts. It computes no metric and knows no ruler, and the types of the Parquet library stay inside
 //! it.
 

@@ -22,7 +22,7 @@ use goodput_core::time::Nanos;
 use goodput_core::timeline::Timeline;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Take, Write};
 use std::path::{Path, PathBuf};
 
 /// Records older than this go to the kernel at the next tick.
@@ -213,10 +213,12 @@ pub struct LogEnd {
     pub damage: Option<Damage>,
 }
 
-/// Reads the log of one run, as often as asked.
+/// Reads the log of one run, as often as asked and each time the same: what it held when it was opened, even if the run
+/// is still going.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogReader {
-    segments: Vec<PathBuf>,
+    /// Every segment with its length at opening.
+    segments: Vec<(PathBuf, u64)>,
 }
 
 impl LogReader {
@@ -240,12 +242,15 @@ impl LogReader {
         }
         segments.sort();
         let expected = (1..).map(|number| format!("{number:08}.{SEGMENT_ENDING}"));
-        match segments.iter().zip(expected).find(|(path, name)| !path.ends_with(name)) {
-            None => Ok(Self { segments }),
-            Some((_, name)) => {
-                Err(StoreError::content("a whole log", &folder)(format!("segment {name} is missing")))
-            }
+        if let Some((_, name)) = segments.iter().zip(expected).find(|(path, name)| !path.ends_with(name)) {
+            return Err(StoreError::content("a whole log", &folder)(format!("segment {name} is missing")));
         }
+        // Lengths come after the list: only the last segment of the list can still grow, so the others are whole.
+        let with_length = |path: PathBuf| match fs::metadata(&path) {
+            Ok(metadata) => Ok((path, metadata.len())),
+            Err(e) => Err(StoreError::io("look at", &path)(e)),
+        };
+        Ok(Self { segments: segments.into_iter().map(with_length).collect::<Result<_, _>>()? })
     }
 
     /// Whether there is nothing to read, not even an empty log.
@@ -262,11 +267,11 @@ impl LogReader {
     pub fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<LogEnd, StoreError> {
         let mut end = LogEnd::default();
         let mut room = Room { block: Vec::new(), raw: Vec::new(), timeline: blank() };
-        for (position, path) in self.segments.iter().enumerate() {
+        for (position, (path, length)) in self.segments.iter().enumerate() {
             let unpacker = Unpacker::new().map_err(StoreError::io("start reading", path))?;
             let file = File::open(path).map_err(StoreError::io("open", path))?;
-            let length = file.metadata().map_err(StoreError::io("open", path))?.len();
-            let mut walk = Walk { path, file: BufReader::new(file), at: 0, length, unpacker };
+            let file = BufReader::new(file.take(*length));
+            let mut walk = Walk { path, file, at: 0, length: *length, unpacker };
             let broken = match walk.run(&mut room, &mut |timeline| {
                 end.requests += 1;
                 visit(timeline);
@@ -287,7 +292,7 @@ impl LogReader {
             end.damage = Some(Damage {
                 segment: path.clone(),
                 byte: walk.at,
-                lost_bytes: length - walk.at,
+                lost_bytes: *length - walk.at,
                 reason: broken.reason,
             });
         }
@@ -299,7 +304,7 @@ impl LogReader {
     /// # Errors
     /// [`StoreError::Io`].
     pub(crate) fn remove(self, run: &RunDir) -> Result<(), StoreError> {
-        for path in &self.segments {
+        for (path, _) in &self.segments {
             fs::remove_file(path).map_err(StoreError::io("delete", path))?;
         }
         let folder = run.file(LOG);
@@ -317,7 +322,7 @@ struct Room {
 /// Where a walk through a segment is.
 struct Walk<'a> {
     path: &'a Path,
-    file: BufReader<File>,
+    file: BufReader<Take<File>>,
     /// Where the whole frames end so far.
     at: u64,
     length: u64,

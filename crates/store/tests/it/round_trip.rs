@@ -75,6 +75,24 @@ fn finished_requests_reach_the_kernel_in_time() {
 }
 
 #[test]
+fn a_reader_of_a_running_run_sees_the_same_each_time() {
+    let (_guard, run) = new_run();
+    let mut log = LogWriter::with_segment_bytes(&run, 300).unwrap();
+    let mut reader = LogReader::open(&run).unwrap();
+    for i in 0..8 {
+        let before = LogReader::open(&run).unwrap();
+        log.append(&plain(i, 16)).unwrap();
+        log.flush().unwrap();
+        for opened in [&before, &reader] {
+            let end = opened.for_each(&mut |_| {}).unwrap();
+            assert_eq!(end, LogEnd { requests: i, damage: None });
+        }
+        reader = LogReader::open(&run).unwrap();
+    }
+    assert!(run.file(LOG).join("00000003.seg").exists());
+}
+
+#[test]
 fn records_out_of_order_are_refused() {
     let (_guard, run) = new_run();
     let mut log = LogWriter::create(&run).unwrap();
