@@ -4,8 +4,8 @@
 //!     cargo run --release -p goodput-workload --example build_prompts -- random path/to/tokenizer.json 10000 1000
 //!     cargo run --release -p goodput-workload --example build_prompts -- sharegpt tiktoken:cl100k_base 1000 path/to/sharegpt.json
 //!
-//! Prints seconds and what was built. After random prompts, every one of them is tokenised again, outside the time
-//! that is measured, to show that the counts are exact.
+//! Prints seconds and what was built. After random prompts, every one of them is tokenised again, outside the
+//! time that is measured, to show that the counts are exact.
 #![expect(clippy::print_stdout, reason = "its output is its purpose")]
 
 use goodput_core::plan::{

@@ -1,8 +1,9 @@
-//! The entries of a data set in the order they are sent: filtered by length, without replacement, warm-up apart.
+//! The entries of a data set in the order they are sent: filtered by length, without replacement, warm-up
+//! apart.
 //!
-//! Measured requests take entries from the front of the order, warm-up requests from its back, so the two never share
-//! one (unless there is only one). Entries are tokenised only as far as the run needs them, in parallel; which entry
-//! request `i` gets does not depend on how many requests there are.
+//! Measured requests take entries from the front of the order, warm-up requests from its back, so the two
+//! never share one (unless there is only one). Entries are tokenised only as far as the run needs them, in
+//! parallel; which entry request `i` gets does not depend on how many requests there are.
 
 use crate::dataset::{Candidate, Dropped, Loaded, OutputHint, Reason};
 use crate::length;
@@ -116,14 +117,16 @@ pub(crate) struct Entries {
 /// Puts the candidates of `loaded` into the order in which they are sent.
 pub(crate) fn order(loaded: &mut Loaded, rules: &Rules<'_>) {
     if rules.shuffle {
-        // A random key for each entry rather than a shuffle, so that the order of two entries depends on them alone.
+        // A random key for each entry rather than a shuffle, so that the order of two entries depends on them
+        // alone.
         let stream = rules.seed.stream("entries");
         loaded.candidates.sort_by_cached_key(|c| (stream.at(c.position).bits(), c.position));
     }
 }
 
 impl Entries {
-    /// Takes from `candidates`, which are in order, what `wanted` needs.
+    /// Takes from `candidates`, which are in order, what `wanted` needs. The warm-up gets a tenth of them at
+    /// most, and looks for it in the last half.
     pub(crate) fn take(
         candidates: &[Candidate],
         rules: &Rules<'_>,
@@ -131,10 +134,16 @@ impl Entries {
     ) -> Result<Self, TokenizerError> {
         let spare = if candidates.len() < 2 { 0 } else { (candidates.len() as u64 / 10).max(1) };
         let warmup = wanted.warmup.unwrap_or(WARMUP_ENTRIES_MAX).min(spare);
-        let from_back: Vec<&Candidate> = candidates.iter().rev().collect();
+        // A prompt that occurs twice could be measured as well as sent beforehand: not one for the warm-up.
+        let mut seen = BTreeSet::new();
+        let repeated: BTreeSet<&Prompt> =
+            candidates.iter().map(|c| &c.prompt).filter(|p| !seen.insert(*p)).collect();
+        let from_back: Vec<&Candidate> =
+            candidates.iter().rev().filter(|c| !repeated.contains(&c.prompt)).collect();
         let mut back = Walk::new(rules, rules.seed.stream("warm-up output lengths"));
-        back.run(&from_back[..spare_end(&from_back, warmup)], warmup)?;
-        let left: Vec<&Candidate> = candidates[..candidates.len() - back.examined].iter().collect();
+        back.run(&from_back[..from_back.len().min(candidates.len() / 2)], warmup)?;
+        let taken: BTreeSet<u64> = from_back[..back.examined].iter().map(|c| c.position).collect();
+        let left: Vec<&Candidate> = candidates.iter().filter(|c| !taken.contains(&c.position)).collect();
         let mut front = Walk::new(rules, rules.seed.stream("output lengths"));
         front.run(&left, wanted.measured.unwrap_or(u64::MAX))?;
 
@@ -154,11 +163,6 @@ impl Entries {
             duplicates,
         })
     }
-}
-
-/// How far a warm-up that wants any entries may walk: over half of them at most, however few of them are usable.
-fn spare_end(candidates: &[&Candidate], warmup: u64) -> usize {
-    if warmup == 0 { 0 } else { candidates.len() / 2 }
 }
 
 /// A walk over candidates in order, keeping what passes.

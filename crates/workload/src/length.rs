@@ -1,7 +1,9 @@
-//! Laws of prompt and output lengths, in tokens: their texts on the command line, and the draw for request `i`.
+//! Laws of prompt and output lengths, in tokens: their texts on the command line, and the draw for request
+//! `i`.
 //!
-//! Element `i` of a stream gives the length of request `i` alone, so lengths do not depend on how many requests there
-//! are. Never reads a file: the values of an empirical law come from a reader that the caller opened.
+//! Element `i` of a stream gives the length of request `i` alone, so lengths do not depend on how many
+//! requests there are. Never reads a file: the values of an empirical law come from a reader that the caller
+//! opened.
 
 use goodput_core::plan::LengthLaw;
 use goodput_core::rng::Draw;
@@ -104,11 +106,12 @@ pub fn check(law: &LengthLaw) -> Result<(), LengthError> {
     Err(LengthError::Values(needs))
 }
 
-/// Reads the values of an empirical law: whole numbers of tokens, separated by blanks, commas or line ends; from `#` to
-/// the end of the line is a comment.
+/// Reads the values of an empirical law: whole numbers of tokens, separated by blanks, commas or line ends;
+/// from `#` to the end of the line is a comment.
 ///
 /// # Errors
-/// [`LengthError::Line`] for anything else, [`LengthError::Values`] if there is no value, [`LengthError::Read`].
+/// [`LengthError::Line`] for anything else, [`LengthError::Values`] if there is no value,
+/// [`LengthError::Read`].
 pub fn read_values(reader: impl BufRead) -> Result<LengthLaw, LengthError> {
     let mut values = Vec::new();
     for (line, number) in reader.lines().zip(1..) {
@@ -126,8 +129,8 @@ pub fn read_values(reader: impl BufRead) -> Result<LengthLaw, LengthError> {
 
 /// One length, in tokens, at least 1. `law` has passed [`check`].
 ///
-/// A lognormal has the given mean and coefficient of variation before it is rounded to whole tokens and clipped to
-/// `1..=max`; mu = ln(mean) - sigma^2/2 and sigma^2 = ln(1 + cv^2).
+/// A lognormal has the given mean and coefficient of variation before it is rounded to whole tokens and
+/// clipped to `1..=max`; mu = ln(mean) - sigma^2/2 and sigma^2 = ln(1 + cv^2).
 #[must_use]
 pub fn draw(law: &LengthLaw, random: &mut Draw) -> u32 {
     match law {

@@ -42,8 +42,9 @@ pub(crate) fn plan() -> Plan {
     }
 }
 
-/// A small byte-pair model as Hugging Face writes them: single letters, the merges that build six words after a blank,
-/// a beginning-of-text mark added to every text, and a truncation to 4 tokens that a count must not follow.
+/// A small byte-pair model as Hugging Face writes them: single letters, the merges that build six words after
+/// a blank, a beginning-of-text mark added to every text, and a truncation to 4 tokens that a count must not
+/// follow.
 pub(crate) fn tiny_json() -> String {
     let words = ["river", "lake", "sea", "and", "stone", "wind"];
     let mut vocabulary: Vec<String> = vec!["\u{120}".into()];
@@ -83,6 +84,39 @@ pub(crate) fn tiny_json() -> String {
             "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}
         },
         "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                  "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+                  "vocab": ids, "merges": merges}
+    })
+    .to_string()
+}
+
+/// A byte-pair model in the manner of SentencePiece: blanks are marks inside tokens, one is put in front of
+/// the text, and nothing splits the text beforehand. A hundred words of three letters; with `superword`, one
+/// pair of them is a token of its own.
+pub(crate) fn sentencepiece_json(superword: bool) -> String {
+    let letters = || 'a'..='j';
+    let pairs: Vec<(char, char)> = letters().flat_map(|a| letters().map(move |b| (a, b))).collect();
+    let mut merges: Vec<(String, String)> = Vec::new();
+    merges.extend(pairs.iter().map(|(a, b)| (a.to_string(), b.to_string())));
+    merges.extend(pairs.iter().map(|(a, b)| (format!("{a}{b}"), "x".to_owned())));
+    merges.extend(pairs.iter().map(|(a, b)| ("\u{2581}".to_owned(), format!("{a}{b}x"))));
+    if superword {
+        merges.push(("\u{2581}aax".to_owned(), "\u{2581}abx".to_owned()));
+    }
+    let single = letters().chain(['x', '\u{2581}']).map(String::from);
+    let vocabulary = single.chain(merges.iter().map(|(left, right)| format!("{left}{right}")));
+    let ids: serde_json::Map<String, serde_json::Value> =
+        vocabulary.zip(0..).map(|(t, id)| (t, id.into())).collect();
+    let merges: Vec<String> = merges.into_iter().map(|(left, right)| format!("{left} {right}")).collect();
+    let replace = |from: &str, to: &str| serde_json::json!({"type": "Replace", "pattern": {"String": from}, "content": to});
+    serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u{2581}"},
+                                                           replace(" ", "\u{2581}")]},
+        "pre_tokenizer": null, "post_processor": null,
+        "decoder": {"type": "Sequence", "decoders": [replace("\u{2581}", " "), {"type": "Fuse"},
+                                                     {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
         "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
                   "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
                   "vocab": ids, "merges": merges}

@@ -1,10 +1,13 @@
-//! Counting and making tokens: a model's `tokenizer.json`, tiktoken's vocabularies, plain bytes, or the server itself.
+//! Counting and making tokens: a model's `tokenizer.json`, tiktoken's vocabularies, plain bytes, or the
+//! server itself.
 //!
-//! Everything here encodes without special tokens: what a chat template or a beginning-of-text mark adds is the
-//! server's, and is known from its usage counts. Never opens a file or a socket: bytes and functions are handed in.
+//! Everything here encodes without special tokens: what a chat template or a beginning-of-text mark adds is
+//! the server's, and is known from its usage counts. Never opens a file or a socket: bytes and functions are
+//! handed in.
 //!
-//! `tokenizer.json` is read by the crate `tokenizers` with its pure Rust regular expressions (`fancy-regex`), which are
-//! not promised to split exactly as the reference engine does; the server's own counts have the last word.
+//! `tokenizer.json` is read by the crate `tokenizers` with its pure Rust regular expressions (`fancy-regex`),
+//! which are not promised to split exactly as the reference engine does; the server's own counts have the
+//! last word.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -74,8 +77,8 @@ pub enum TokenizerError {
 
 type LoadVocabulary = fn() -> &'static CoreBPE;
 
-/// tiktoken's vocabularies: name, first id that is not an ordinary token, loader. The sizes are those of the vocabulary
-/// files; special ids that lie below the end are found and left out when the vocabulary is listed.
+/// tiktoken's vocabularies: name, first id that is not an ordinary token, loader. The sizes are those of the
+/// vocabulary files; special ids that lie below the end are found and left out when the vocabulary is listed.
 const VOCABULARIES: [(&str, u32, LoadVocabulary); 4] = [
     ("cl100k_base", 100_256, tiktoken_rs::cl100k_base_singleton),
     ("o200k_base", 199_998, tiktoken_rs::o200k_base_singleton),
@@ -114,7 +117,8 @@ impl Tokenizer {
         Ok(Self::Tiktoken(Tiktoken { name, ordinary_end, model: load() }))
     }
 
-    /// The tokenizer behind `tokenize`, which must leave special tokens out. `name` says in messages who that is.
+    /// The tokenizer behind `tokenize`, which must leave special tokens out. `name` says in messages who that
+    /// is.
     #[must_use]
     pub fn server(name: &str, tokenize: Tokenize) -> Self {
         Self::Server(ServerTokenizer { name: name.to_owned(), tokenize })
@@ -137,8 +141,8 @@ impl Tokenizer {
         !matches!(self, Self::Bytes)
     }
 
-    /// Special tokens that the model's own tokenizer would add to one text (a beginning-of-text mark, usually); 0 where
-    /// that is not known.
+    /// Special tokens that the model's own tokenizer would add to one text (a beginning-of-text mark,
+    /// usually); 0 where that is not known.
     #[must_use]
     pub const fn added_to_a_text(&self) -> u32 {
         match self {
@@ -198,9 +202,9 @@ impl Tokenizer {
         }
     }
 
-    /// The ordinary ids in rising order: without special tokens, and without other added tokens, which are marks of
-    /// the template rather than text. Printable ASCII for [`Tokenizer::Bytes`]; empty for a server, which does not
-    /// say.
+    /// The ordinary ids in rising order: without special tokens, and without other added tokens, which are
+    /// marks of the template rather than text. Printable ASCII for [`Tokenizer::Bytes`]; empty for a server,
+    /// which does not say.
     #[must_use]
     pub fn vocabulary(&self) -> Vec<u32> {
         match self {
@@ -252,7 +256,8 @@ mod tests {
 
     #[test]
     fn special_ids_are_not_in_the_vocabulary() {
-        // Sizes of the vocabularies without their special tokens; p50k_base has its <|endoftext|> in the middle.
+        // Sizes of the vocabularies without their special tokens; p50k_base has its <|endoftext|> in the
+        // middle.
         for (name, size) in [("cl100k_base", 100_256), ("r50k_base", 50_256), ("p50k_base", 50_280)] {
             let tokenizer = Tokenizer::tiktoken(name).expect("ships");
             let vocabulary = tokenizer.vocabulary();

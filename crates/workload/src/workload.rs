@@ -1,8 +1,8 @@
 //! The front door: from a plan and its data to request `i`.
 //!
-//! After [`Workload::prepare`] a request is a pure function of (plan, data, phase, index): any thread, worker or order
-//! gives the same one. Warm-up requests come from streams and entries of their own, so that they warm the server and not
-//! the cache of what is measured.
+//! After [`Workload::prepare`] a request is a pure function of (plan, data, phase, index): any thread, worker
+//! or order gives the same one. Warm-up requests come from streams and entries of their own, so that they
+//! warm the server and not the cache of what is measured.
 
 use crate::arrival::{self, ArrivalError};
 use crate::dataset::{self, Damage, DatasetError, Dropped, Loaded, OutputHint, describe_dropped};
@@ -43,7 +43,8 @@ pub struct Request {
     pub prompt: Prompt,
     /// Tokens of the prompt by the plan's tokenizer, salt included, special tokens and chat template not.
     pub input_tokens: u32,
-    /// Tokens the prompt was meant to have; differs from `input_tokens` where no text of that length was found.
+    /// Tokens the prompt was meant to have; differs from `input_tokens` where no text of that length was
+    /// found.
     pub planned_tokens: u32,
     /// Output tokens to ask for at most. `None` leaves it to the server.
     pub max_tokens: Option<u32>,
@@ -54,7 +55,8 @@ pub struct Request {
 pub struct WorkloadReport {
     /// Whole entries of the file. 0 for random data, like the counts below.
     pub entries_read: u64,
-    /// Entries of usable shape whose lengths were looked at: as many as the run needs, in the order of sending.
+    /// Entries of usable shape whose lengths were looked at: as many as the run needs, in the order of
+    /// sending.
     pub examined: u64,
     /// Entries in use, warm-up included.
     pub kept: u64,
@@ -64,8 +66,8 @@ pub struct WorkloadReport {
     pub dropped: Dropped,
     /// Entries in use with the same prompt as an earlier one.
     pub duplicates: u64,
-    /// Measured requests that repeat an entry because there are too few. `None` while their number is not known;
-    /// see [`Workload::oversampled`].
+    /// Measured requests that repeat an entry because there are too few. `None` while their number is not
+    /// known; see [`Workload::oversampled`].
     pub oversampled: Option<u64>,
     /// Whether the warm-up had to use measured entries, since there is only one.
     pub warmup_shares_entries: bool,
@@ -73,8 +75,8 @@ pub struct WorkloadReport {
     pub lengths_checked: u64,
     /// Those of them whose token count is not the planned one.
     pub length_misses: u64,
-    /// Hash over the content of what is sent, without the salt and whatever the number of requests: equal for equal
-    /// workloads.
+    /// Hash over the content of what is sent, without the salt and whatever the number of requests: equal for
+    /// equal workloads.
     pub fingerprint: String,
     /// SHA-256 of the data file.
     pub data_sha256: Option<String>,
@@ -294,7 +296,8 @@ impl Workload {
     /// Request `index` of `phase`. Entries of a file are used once each, and then again in the same order.
     ///
     /// # Errors
-    /// [`TokenizerError`] if the request was not prepared and the tokenizer fails, which only a server's does.
+    /// [`TokenizerError`] if the request was not prepared and the tokenizer fails, which only a server's
+    /// does.
     pub fn request(&self, phase: Phase, index: u64) -> Result<Request, TokenizerError> {
         let prepared = match phase {
             Phase::Warmup => &self.prepared_warmup,
@@ -306,8 +309,8 @@ impl Workload {
         }
     }
 
-    /// Builds the first `count` requests of `phase` now, on all cores, so that sending them costs nothing: worth it
-    /// for random prompts, which are tokenised. Takes their text in memory (about 7 bytes a token).
+    /// Builds the first `count` requests of `phase` now, on all cores, so that sending them costs nothing:
+    /// worth it for random prompts, which are tokenised. Takes their text in memory (about 7 bytes a token).
     ///
     /// # Errors
     /// [`TokenizerError`] if the tokenizer fails.
@@ -401,8 +404,8 @@ impl Workload {
         fingerprint
     }
 
-    /// The fingerprint of a data set: every usable entry in the order of sending, and the token counts of the first
-    /// answers, which tell tokenizers apart.
+    /// The fingerprint of a data set: every usable entry in the order of sending, and the token counts of the
+    /// first answers, which tell tokenizers apart.
     fn fingerprint_of_data(&self, plan: &Plan, loaded: &Loaded) -> Result<String, TokenizerError> {
         let kind = match &plan.workload.data {
             Data::Sharegpt { filter, .. } => format!("sharegpt {filter:?}"),

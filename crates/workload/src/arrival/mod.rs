@@ -1,13 +1,13 @@
 //! When requests are sent in an open loop: renewal arrivals under a rate profile, on an absolute schedule.
 //!
-//! Gap `i` is drawn from element `i` of a named stream with mean one, and the gaps are summed; the running sum is
-//! carried into time by the inverse of the rate's integral, so ramps and steps leave the law of the gaps alone.
-//! Nothing is rescaled to hit N/rate, since that would condition the process on its end (only
+//! Gap `i` is drawn from element `i` of a named stream with mean one, and the gaps are summed; the running
+//! sum is carried into time by the inverse of the rate's integral, so ramps and steps leave the law of the
+//! gaps alone. Nothing is rescaled to hit N/rate, since that would condition the process on its end (only
 //! [`GapLaw::GammaRescaled`] does it, because vLLM's client does).
 //!
-//! Where the first arrival falls: one gap after the start for the random laws (the start counts as an arrival that is
-//! not sent, as in a Poisson process seen from time zero); at the start itself for the constant law, so that rate R
-//! over D seconds offers exactly R*D requests.
+//! Where the first arrival falls: one gap after the start for the random laws (the start counts as an arrival
+//! that is not sent, as in a Poisson process seen from time zero); at the start itself for the constant law,
+//! so that rate R over D seconds offers exactly R*D requests.
 //!
 //! Never reads a clock, never waits, and never knows what is sent.
 
@@ -62,10 +62,11 @@ pub enum ArrivalError {
 
 /// The whole schedule of `plan`; empty for a closed loop.
 ///
-/// The measured instants, counted from `measured_from`, do not depend on the warm-up, and those of a shorter run are a
-/// prefix of those of a longer one (the rescaled law excepted). The warm-up runs under the same law at the rate the
-/// profile starts with, from streams of its own. After a warm-up by number, `measured_from` is the end of its last gap;
-/// after one by duration, that duration. A duration is a half-open interval: an arrival exactly at its end is not in it.
+/// The measured instants, counted from `measured_from`, do not depend on the warm-up, and those of a shorter
+/// run are a prefix of those of a longer one (the rescaled law excepted). The warm-up runs under the same law
+/// at the rate the profile starts with, from streams of its own. After a warm-up by number, `measured_from`
+/// is the end of its last gap; after one by duration, that duration. A duration is a half-open interval: an
+/// arrival exactly at its end is not in it.
 ///
 /// # Errors
 /// [`ArrivalError`] if the process has no end, or a rate or shape is not one.
@@ -83,7 +84,8 @@ pub fn schedule(plan: &Plan) -> Result<Schedule, ArrivalError> {
     Ok(Schedule { warmup, measured, measured_from })
 }
 
-/// The measured arrivals of an open loop one by one, for runs too long to hold; endless if `stop` sets no end.
+/// The measured arrivals of an open loop one by one, for runs too long to hold; endless if `stop` sets no
+/// end.
 #[derive(Debug)]
 pub struct Measured {
     areas: Areas,
@@ -136,8 +138,8 @@ impl Iterator for Measured {
     }
 }
 
-/// Arrivals expected in the first `duration` of `profile`: what was asked for, before chance. `None` at an infinite
-/// rate.
+/// Arrivals expected in the first `duration` of `profile`: what was asked for, before chance. `None` at an
+/// infinite rate.
 #[must_use]
 pub fn expected_arrivals(profile: &RateProfile, duration: Nanos) -> Option<f64> {
     RateIntegral::of(profile).map(|integral| integral.area(duration.as_secs_f64()))

@@ -1,10 +1,10 @@
 //! The integral of a rate over time, and its inverse: the time change that turns a process of rate one into a
 //! process with any rate profile.
 //!
-//! If arrivals fall at `S_1, S_2, ...` in a process of rate one, they fall at the instants `t` with `A(t) = S_i`
-//! under the rate `a(t)`, where `A` is the integral of `a` from zero. The law of the gaps stays what it was,
-//! measured in expected arrivals instead of seconds; for a Poisson process this is the inhomogeneous Poisson
-//! process of that rate (Cinlar 1975, Introduction to Stochastic Processes, section 4.7).
+//! If arrivals fall at `S_1, S_2, ...` in a process of rate one, they fall at the instants `t` with `A(t) =
+//! S_i` under the rate `a(t)`, where `A` is the integral of `a` from zero. The law of the gaps stays what it
+//! was, measured in expected arrivals instead of seconds; for a Poisson process this is the inhomogeneous
+//! Poisson process of that rate (Cinlar 1975, Introduction to Stochastic Processes, section 4.7).
 
 use goodput_core::plan::{RampShape, RateProfile};
 
@@ -115,9 +115,9 @@ impl RateIntegral {
         piece.map_or(0.0, |piece| piece.area_before + piece.area(seconds - piece.starts_s))
     }
 
-    /// The latest instant, in seconds, by which no more than `area` arrivals are expected: an arrival that would
-    /// fall on the edge of a pause comes after it. `None` if the profile ends at a rate of zero and never comes to
-    /// more than that many.
+    /// The latest instant, in seconds, by which no more than `area` arrivals are expected: an arrival that
+    /// would fall on the edge of a pause comes after it. `None` if the profile ends at a rate of zero and
+    /// never comes to more than that many.
     pub(super) fn instant(&self, area: f64) -> Option<f64> {
         let next = self.pieces.partition_point(|piece| piece.area_before <= area);
         let piece = &self.pieces[next.checked_sub(1)?];

@@ -1,6 +1,7 @@
 //! The elements of one JSON array, one by one, without reading the rest.
 //!
-//! Brackets and quotation marks are matched here to find where an element ends; whether it is JSON is for its reader.
+//! Brackets and quotation marks are matched here to find where an element ends; whether it is JSON is for its
+//! reader.
 
 use super::Break;
 use super::source::Source;
@@ -33,8 +34,8 @@ impl<R: BufRead> Elements<R> {
         Ok(Self { source: Source::new(reader)?, state: State::BeforeArray })
     }
 
-    /// Reads the next element into `entry` and returns the byte and line where it begins; `None` after the last.
-    /// After an error or the end there is nothing more.
+    /// Reads the next element into `entry` and returns the byte and line where it begins; `None` after the
+    /// last. After an error or the end there is nothing more.
     pub(super) fn next(&mut self, entry: &mut Vec<u8>) -> Result<Option<(u64, u64)>, Break> {
         entry.clear();
         if self.state == State::Ended {

@@ -1,6 +1,6 @@
-//! JSON lines: one object a line with `prompt` (a text) or `messages` (a chat), and optionally the length of the
-//! answer under `output_tokens`, `output_len` or `max_tokens` (the first one that is there). Other keys are ignored.
-//! Blank lines are passed over. File order is kept.
+//! JSON lines: one object a line with `prompt` (a text) or `messages` (a chat), and optionally the length of
+//! the answer under `output_tokens`, `output_len` or `max_tokens` (the first one that is there). Other keys
+//! are ignored. Blank lines are passed over. File order is kept.
 
 use super::source::{Source, damage_inside};
 use super::{Break, DatasetError, Loaded, OutputHint, Reason};
@@ -156,7 +156,7 @@ mod tests {
     fn a_line_that_is_not_json_names_its_place() {
         let text = b"{\"prompt\":\"a\"}\n\n{\"prompt\": oops}\n{\"prompt\":\"c\"}\n";
         let error = read(&text[..], false).expect_err("broken").to_string();
-        assert!(error.contains("(line 3)") && error.contains("1 whole entries"), "{error}");
+        assert!(error.contains("(line 3)") && error.contains("whole entries before it: 1"), "{error}");
         let salvaged = read(&text[..], true).expect("salvaged");
         assert_eq!(salvaged.candidates.len(), 1);
         let byte = salvaged.damaged.expect("on record").byte;

@@ -1,9 +1,9 @@
 //! Prompts from data: ShareGPT files and JSON lines, read as streams from readers the caller opened.
 //!
-//! Two kinds of trouble are kept apart. An *entry* that cannot be used is dropped and counted by reason; it never
-//! stops the load. A *file* that is damaged (cut off, or not JSON any more) is refused with the byte, the reason and the
-//! number of whole entries before it, unless salvaging was asked for: then those entries are used and the damage is
-//! reported. Nothing is skipped in silence, and a file is never held as a whole.
+//! Two kinds of trouble are kept apart. An *entry* that cannot be used is dropped and counted by reason; it
+//! never stops the load. A *file* that is damaged (cut off, or not JSON any more) is refused with the byte,
+//! the reason and the number of whole entries before it, unless salvaging was asked for: then those entries
+//! are used and the damage is reported. Nothing is skipped in silence, and a file is never held as a whole.
 
 mod elements;
 pub mod jsonl;
@@ -145,7 +145,7 @@ pub struct Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { byte, line, reason, whole_before } = self;
-        write!(f, "damaged at byte {byte} (line {line}): {reason}; {whole_before} whole entries precede it")
+        write!(f, "damaged at byte {byte} (line {line}): {reason}; whole entries before it: {whole_before}")
     }
 }
 

@@ -1,9 +1,10 @@
 //! ShareGPT files: one JSON array of conversations.
 //!
-//! The format has no specification; what is accepted is what circulates: the turns under `conversations` or `messages`,
-//! the speaker under `from` or `role`, the text under `value` or `content`. Two ways to pick the prompt exist, and they
-//! differ in what they measure: by roles (ours), or the first two turns whoever speaks (vLLM's `bench serve` 0.33 and
-//! SGLang's `bench_serving`). Limits on lengths are a second step, see [`crate::workload`].
+//! The format has no specification; what is accepted is what circulates: the turns under `conversations` or
+//! `messages`, the speaker under `from` or `role`, the text under `value` or `content`. Two ways to pick the
+//! prompt exist, and they differ in what they measure: by roles (ours), or the first two turns whoever speaks
+//! (vLLM's `bench serve` 0.33 and SGLang's `bench_serving`). Limits on lengths are a second step, see
+//! [`crate::workload`].
 
 use super::elements::Elements;
 use super::source::damage_inside;
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!((damage.whole_before, damage.line), (1, 3));
         assert!(damage.byte.abs_diff(byte) <= 1, "{damage:?}");
         let message = error.to_string();
-        assert!(message.contains("1 whole entries") && message.contains("--salvage"), "{message}");
+        assert!(message.contains("whole entries before it: 1") && message.contains("--salvage"), "{message}");
         let salvaged = read(&text[..], SharegptFilter::Roles, true).expect("salvaged");
         assert_eq!((salvaged.entries_read, salvaged.damaged), (1, Some(damage.clone())));
     }

@@ -79,7 +79,8 @@ impl<R: BufRead> Source<R> {
     }
 }
 
-/// The damage inside `entry`, which began at (byte, line), with the place that the JSON reader names within it.
+/// The damage inside `entry`, which began at (byte, line), with the place that the JSON reader names within
+/// it.
 pub(super) fn damage_inside(entry: &[u8], (byte, line): (u64, u64), error: &serde_json::Error) -> Break {
     let lines_before = error.line().saturating_sub(1);
     let line_start = match lines_before {

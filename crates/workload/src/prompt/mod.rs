@@ -49,7 +49,8 @@ impl Prompt {
         }
     }
 
-    /// Tokens of its text, or of its messages' contents summed. Special tokens and the template's own are not in it.
+    /// Tokens of its text, or of its messages' contents summed. Special tokens and the template's own are not
+    /// in it.
     pub(crate) fn count(&self, tokenizer: &Tokenizer) -> Result<u32, TokenizerError> {
         match self {
             Self::Text(text) => tokenizer.count(text),

@@ -1,11 +1,13 @@
-//! The texts that random prompts are put together from: ordinary tokens that stay one token beside each other.
+//! The texts that random prompts are put together from: ordinary tokens that stay one token beside each
+//! other.
 //!
-//! Random ids of a whole vocabulary do not survive being sent as text: neighbours merge or split, and the count comes out
-//! wrong. Here a piece is a blank followed by letters that encodes to one token between neighbours of the same kind. If,
-//! besides, no ordinary token has a blank behind a letter, then no token of a joined text can reach over the border of
-//! two pieces, whatever the algorithm (byte pairs, unigram, word pieces: their tokens are all substrings of the text).
-//! Joining n such pieces then gives exactly n tokens; the set is called *closed*, and the claim is still checked on whole
-//! prompts before it is relied on. Where it fails, every prompt is tokenised and adjusted.
+//! Random ids of a whole vocabulary do not survive being sent as text: neighbours merge or split, and the
+//! count comes out wrong. Here a piece is a blank followed by letters that encodes to one token between
+//! neighbours of the same kind. If, besides, no ordinary token has a blank behind a letter, then no token of
+//! a joined text can reach over the border of two pieces, whatever the algorithm (byte pairs, unigram, word
+//! pieces: their tokens are all substrings of the text). Joining n such pieces then gives exactly n tokens;
+//! the set is called *closed*, and the claim is still checked on whole prompts before it is relied on. Where
+//! it fails, every prompt is tokenised and adjusted.
 
 use crate::tokenizer::{Tokenizer, TokenizerError};
 use rayon::prelude::*;
@@ -47,12 +49,14 @@ impl Pieces {
         };
         let words: Vec<Box<str>> = texts.iter().filter(|text| is_word(text)).cloned().collect();
         let (candidates, are_words) = if words.len() >= WORDS_MIN { (words, true) } else { (texts, false) };
-        let Some(neighbour) = candidates.first().cloned() else {
+        let Some(neighbour) = neighbour(&candidates, tokenizer)? else {
             return Ok(Self { inner: Vec::new(), heads: Vec::new(), closed: false });
         };
-        let alone = tokenizer.count(&format!("{neighbour}{neighbour}"))?;
+        // Without its blank in front: some tokenizers put one there themselves.
+        let before = neighbour.trim_start();
+        let alone = tokenizer.count(&format!("{before}{neighbour}"))?;
         let stable = keep(&candidates, |piece| {
-            Ok(tokenizer.count(&format!("{neighbour}{piece}{neighbour}"))? == alone + 1)
+            Ok(tokenizer.count(&format!("{before}{piece}{neighbour}"))? == alone + 1)
         })?;
         let inner = if stable.is_empty() { candidates } else { stable };
         let bare: Vec<Box<str>> = inner.iter().map(|piece| piece.trim_start().into()).collect();
@@ -60,6 +64,17 @@ impl Pieces {
         let closed = are_words && border_is_safe && alone == 2 && !single.is_empty();
         Ok(Self { inner, heads: if single.is_empty() { bare } else { single }, closed })
     }
+}
+
+/// A candidate to put beside the others: one that is a single token, if there is one among the first.
+fn neighbour(candidates: &[Box<str>], tokenizer: &Tokenizer) -> Result<Option<Box<str>>, TokenizerError> {
+    for candidate in candidates.iter().take(WORDS_MIN) {
+        let text = candidate.trim_start();
+        if tokenizer.count(text)? == 1 && tokenizer.count(&format!("{text}{candidate}"))? == 2 {
+            return Ok(Some(candidate.clone()));
+        }
+    }
+    Ok(candidates.first().cloned())
 }
 
 /// The texts for which `wanted` holds, in their order.
@@ -72,7 +87,8 @@ where
     Ok(kept?.into_iter().flatten().collect())
 }
 
-/// The text of each ordinary id in the middle of a text, and whether none of them has a blank behind a letter.
+/// The text of each ordinary id in the middle of a text, and whether none of them has a blank behind a
+/// letter.
 fn vocabulary_texts(tokenizer: &Tokenizer) -> Result<(Vec<Box<str>>, bool), TokenizerError> {
     let ids = tokenizer.vocabulary();
     let word = |id: &u32| {
@@ -108,7 +124,7 @@ fn is_word(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tiny_json;
+    use crate::testing::{sentencepiece_json, tiny_json};
 
     #[test]
     fn a_large_vocabulary_is_closed() {
@@ -119,6 +135,21 @@ mod tests {
         assert!(pieces.inner.iter().all(|piece| is_word(piece)));
         let joined = pieces.inner.iter().step_by(7).map(AsRef::as_ref).collect::<String>();
         assert_eq!(tokenizer.count(&joined).expect("counts") as usize, pieces.inner.len().div_ceil(7));
+    }
+
+    #[test]
+    fn a_model_that_puts_a_blank_in_front_is_closed_too() {
+        let tokenizer = Tokenizer::from_json("sp", sentencepiece_json(false).as_bytes()).expect("loads");
+        let pieces = Pieces::of(&tokenizer).expect("counts");
+        assert!(pieces.closed);
+        assert_eq!((pieces.inner.len(), pieces.heads.len()), (100, 100));
+    }
+
+    #[test]
+    fn one_token_over_two_words_opens_the_set() {
+        let tokenizer = Tokenizer::from_json("sp", sentencepiece_json(true).as_bytes()).expect("loads");
+        assert_eq!(tokenizer.count("aax abx aax abx aax"), Ok(3));
+        assert!(!Pieces::of(&tokenizer).expect("counts").closed);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Random prompts of an exact number of tokens.
 //!
-//! Prompt `i` is a pure function of (seed, salt, phase, i). Its pieces are drawn independently (never consecutive ids),
-//! special tokens cannot occur, and the shared prefix counts inside the length. A count that cannot be hit within a few
-//! rounds of adjusting is kept as it is, and is reported as a miss.
+//! Prompt `i` is a pure function of (seed, salt, phase, i). Its pieces are drawn independently (never
+//! consecutive ids), special tokens cannot occur, and the shared prefix counts inside the length. A count
+//! that cannot be hit within a few rounds of adjusting is kept as it is, and is reported as a miss.
 
 use super::pieces::Pieces;
 use crate::tokenizer::{Tokenizer, TokenizerError};
@@ -101,7 +101,8 @@ impl RandomPrompts {
     }
 }
 
-/// Printable text of exactly as many bytes, first and last a letter, since blanks there may be stripped on the way.
+/// Printable text of exactly as many bytes, first and last a letter, since blanks there may be stripped on
+/// the way.
 fn bytes_prompt(shared: (u32, &mut Draw), own: (u32, &mut Draw)) -> Built {
     let (tokens, own_draw) = own;
     let mut text = String::with_capacity(tokens as usize);
@@ -140,8 +141,8 @@ impl<'a> Joined<'a> {
     }
 
     /// Tokenises, then drops or adds pieces for the tokens that are too many or too few, and again; the first
-    /// `kept` pieces stay. Ends with the wanted number of tokens, or after [`ROUNDS_MAX`] with the closest text there
-    /// was. Returns the number of tokens.
+    /// `kept` pieces stay. Ends with the wanted number of tokens, or after [`ROUNDS_MAX`] with the closest
+    /// text there was. Returns the number of tokens.
     fn adjust(
         &mut self,
         tokenizer: &Tokenizer,
@@ -158,7 +159,8 @@ impl<'a> Joined<'a> {
             if closest.as_ref().is_none_or(|(best, ..)| off < best.abs_diff(wanted)) {
                 closest = Some((tokens, self.text.clone(), self.ends.clone()));
             }
-            // As many pieces as that many tokens are here, where a piece may be several tokens or a part of one.
+            // As many pieces as that many tokens are here, where a piece may be several tokens or a part of
+            // one.
             let pieces = match tokens {
                 0 => u64::from(off),
                 _ => (u64::from(off) * self.ends.len() as u64 / u64::from(tokens)).max(1),
@@ -182,7 +184,7 @@ impl<'a> Joined<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tiny_json;
+    use crate::testing::{sentencepiece_json, tiny_json};
     use proptest::prelude::*;
     use std::sync::LazyLock;
 
@@ -207,6 +209,19 @@ mod tests {
                 let built = measured(prompts, tokenizer, index, tokens);
                 assert_eq!(tokenizer.count(&built.text), Ok(tokens), "{}", built.text);
                 assert_eq!(built.tokens, tokens);
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_exact_where_blanks_are_marks_and_words_may_join() {
+        for superword in [false, true] {
+            let tokenizer =
+                Tokenizer::from_json("sp", sentencepiece_json(superword).as_bytes()).expect("loads");
+            let prompts = generator(3, &tokenizer);
+            for (index, tokens) in (0..).zip([1, 2, 3, 4, 50, 700]) {
+                let built = measured(&prompts, &tokenizer, index, tokens);
+                assert_eq!((tokenizer.count(&built.text), built.tokens), (Ok(tokens), tokens), "{superword}");
             }
         }
     }
@@ -268,7 +283,8 @@ mod tests {
 
     #[test]
     fn a_tokenizer_that_joins_words_is_not_trusted() {
-        // One token for a run of up to four words once the text is long: closed by the pieces, not by whole prompts.
+        // One token for a run of up to four words once the text is long: closed by the pieces, not by whole
+        // prompts.
         let mut prompts = generator(0, &CL100K);
         assert!(prompts.pieces.as_ref().expect("has pieces").closed);
         let joins = Tokenizer::server(

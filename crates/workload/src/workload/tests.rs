@@ -165,6 +165,12 @@ fn warm_up_entries_are_not_measured() {
     assert_eq!(workload.report().kept_for_warmup, 5);
     assert!(!workload.report().warmup_shares_entries);
 
+    // A prompt that the file has twice is not sent beforehand, wherever the two stand.
+    let twice = [lines(20), b"{\"prompt\":\"line 0\"}\n".repeat(2)].concat();
+    let workload = prepare(&plan, &twice, cl100k()).expect("prepares");
+    assert_eq!(texts(&workload, Phase::Warmup, 2), ["line 19", "line 18"]);
+    assert_eq!((workload.report().kept_for_warmup, workload.report().duplicates), (2, 2));
+
     let alone = prepare(&plan, &lines(1), cl100k()).expect("prepares");
     assert!(alone.report().warmup_shares_entries);
     assert_eq!(texts(&alone, Phase::Warmup, 1), texts(&alone, Phase::Measured, 1));
@@ -281,7 +287,12 @@ fn a_cut_file_is_refused_or_salvaged_as_asked() {
     let cut = &CASE_42[..600];
     let mut plan = sharegpt(SharegptFilter::Roles, 5);
     let message = prepare(&plan, cut, cl100k()).expect_err("cut").to_string();
-    for part in ["chats.json: damaged at byte 600", "ends inside the entry", "5 whole entries", "--salvage"] {
+    for part in [
+        "chats.json: damaged at byte 600",
+        "ends inside the entry",
+        "whole entries before it: 5",
+        "--salvage",
+    ] {
         assert!(message.contains(part), "{part}: {message}");
     }
     plan.workload.data =
