@@ -1,8 +1,9 @@
 //! The fields of a timeline that are not chunks, as one table for both formats.
 //!
-//! The log writes them in this order; Parquet makes each a column of this name. A new field is one new line at the
-//! **end** of a table (a minor version): the log knows a field by its position. Units are in the names. Every number
-//! is stored as a signed 64-bit integer, because notebooks subtract columns and unsigned ones would wrap.
+//! The log writes them in this order; Parquet makes each a column of this name. A new field is one new line
+//! at the **end** of a table (a minor version): the log knows a field by its position. Units are in the
+//! names. Every number is stored as a signed 64-bit integer, because notebooks subtract columns and unsigned
+//! ones would wrap.
 
 use crate::layout::phase_name;
 use goodput_core::outcome::Outcome;

@@ -1,7 +1,9 @@
-//! Frames and segment heads: how the bytes of the log say where they begin, where they end, and that they are whole.
+//! Frames and segment heads: how the bytes of the log say where they begin, where they end, and that they are
+//! whole.
 //!
-//! A frame is a head of 20 bytes and a zstd block with content checksum (XXH64). The head has its own check (FNV-1a,
-//! Fowler, Noll and Vo 1991), because a damaged length would make the rest of a segment look like a cut tail.
+//! A frame is a head of 20 bytes and a zstd block with content checksum (XXH64). The head has its own check
+//! (FNV-1a, Fowler, Noll and Vo 1991), because a damaged length would make the rest of a segment look like a
+//! cut tail.
 
 use crate::version::FormatVersion;
 use std::io;

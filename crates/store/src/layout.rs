@@ -58,8 +58,8 @@ impl RunDir {
     /// characters, for example `20260102T030405Z-1f9a3c`, so that names sort by time and never meet.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] if a run of this name is there, [`StoreError::BadName`] for a name that is no plain
-    /// folder name, [`StoreError::Io`] if the folder cannot be made.
+    /// [`StoreError::Exists`] if a run of this name is there, [`StoreError::BadName`] for a name that is no
+    /// plain folder name, [`StoreError::Io`] if the folder cannot be made.
     pub fn create(out: &Path, name: Option<&str>) -> Result<Self, StoreError> {
         fs::create_dir_all(out).map_err(StoreError::io("create", out))?;
         let name = match name {
@@ -75,8 +75,8 @@ impl RunDir {
     }
 
     /// Finds the run at `path`: the run itself, or, if `path` is a folder that holds runs (what `--out` was
-    /// given), the one that started last. [`Self::chosen_among`] then says among how many, so that the choice can
-    /// be told to the reader.
+    /// given), the one that started last. [`Self::chosen_among`] then says among how many, so that the choice
+    /// can be told to the reader.
     ///
     /// # Errors
     /// [`StoreError::NotARun`] if `path` is neither.
@@ -138,15 +138,16 @@ impl RunDir {
     /// Reads `plan.toml`.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if it cannot be read, [`StoreError::Content`] if it is not a plan of this major version.
+    /// [`StoreError::Io`] if it cannot be read, [`StoreError::Content`] if it is not a plan of this major
+    /// version.
     pub fn read_plan(&self) -> Result<Plan, StoreError> {
         let path = self.file(PLAN);
         let text = fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
         Plan::from_toml(&text).map_err(StoreError::content("a plan", &path))
     }
 
-    /// Writes `schedule.csv`: header `request,phase,scheduled_ns,input_tokens,max_tokens`, one line a request,
-    /// unknown values empty. The same rows give the same bytes.
+    /// Writes `schedule.csv`: header `request,phase,scheduled_ns,input_tokens,max_tokens`, one line a
+    /// request, unknown values empty. The same rows give the same bytes.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -260,8 +261,8 @@ fn civil_date(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// When a run started, for choosing the newest: by its manifest, or by the manifest's file time if that cannot be
-/// read.
+/// When a run started, for choosing the newest: by its manifest, or by the manifest's file time if that
+/// cannot be read.
 fn started(run: &Path) -> u64 {
     let path = run.join(MANIFEST);
     let told = fs::read(&path)

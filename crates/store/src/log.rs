@@ -1,14 +1,16 @@
 //! The append-only log of a running run: finished requests, readable after a kill at any byte.
 //!
-//! `log/00000001.seg`, `00000002.seg`, ...: a segment is a head and frames, a frame a batch of records. A frame goes
-//! to the kernel in one write, so **a killed program loses only requests that finished since the last frame**: at
-//! most [`FLUSH_AFTER`] plus the time between two calls of [`LogWriter::tick`]. A machine that loses power may lose
-//! what the kernel had not yet put on disk, but nothing of a segment before the newest, since a segment is made
-//! durable before the next begins. Requests still running are not in the log: they have no timeline yet.
+//! `log/00000001.seg`, `00000002.seg`, ...: a segment is a head and frames, a frame a batch of records. A
+//! frame goes to the kernel in one write, so **a killed program loses only requests that finished since the
+//! last frame**: at most [`FLUSH_AFTER`] plus the time between two calls of [`LogWriter::tick`]. A machine
+//! that loses power may lose what the kernel had not yet put on disk, but nothing of a segment before the
+//! newest, since a segment is made durable before the next begins. Requests still running are not in the log:
+//! they have no timeline yet.
 //!
-//! Reading is the mirror image. A frame cut short at the very end is what a kill leaves, and becomes a [`Damage`]: a
-//! warning, and everything before it counts. Damage anywhere else is an error with file and byte, after everything
-//! before it has been delivered. Writer and reader hold one frame in memory, whatever the length of the run.
+//! Reading is the mirror image. A frame cut short at the very end is what a kill leaves, and becomes a
+//! [`Damage`]: a warning, and everything before it counts. Damage anywhere else is an error with file and
+//! byte, after everything before it has been delivered. Writer and reader hold one frame in memory, whatever
+//! the length of the run.
 
 use crate::error::StoreError;
 use crate::fields::{blank, check};
@@ -91,8 +93,8 @@ impl LogWriter {
     /// Adds a finished request. It reaches the kernel with the next frame.
     ///
     /// # Errors
-    /// [`StoreError::Record`] if its instants are out of order (nothing is written then), [`StoreError::Io`] if a
-    /// full frame cannot be written.
+    /// [`StoreError::Record`] if its instants are out of order (nothing is written then), [`StoreError::Io`]
+    /// if a full frame cannot be written.
     pub fn append(&mut self, timeline: &Timeline) -> Result<(), StoreError> {
         check(timeline).map_err(|rule| StoreError::Record {
             index: timeline.index,
@@ -104,8 +106,8 @@ impl LogWriter {
         if self.pending.len() >= FRAME_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Tells the log what time it is; waiting records go out if the last frame is [`FLUSH_AFTER`] ago. To be called
-    /// every few milliseconds while the run lasts.
+    /// Tells the log what time it is; waiting records go out if the last frame is [`FLUSH_AFTER`] ago. To be
+    /// called every few milliseconds while the run lasts.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -213,8 +215,8 @@ pub struct LogEnd {
     pub damage: Option<Damage>,
 }
 
-/// Reads the log of one run, as often as asked and each time the same: what it held when it was opened, even if the run
-/// is still going.
+/// Reads the log of one run, as often as asked and each time the same: what it held when it was opened, even
+/// if the run is still going.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogReader {
     /// Every segment with its length at opening.
@@ -245,7 +247,8 @@ impl LogReader {
         if let Some((_, name)) = segments.iter().zip(expected).find(|(path, name)| !path.ends_with(name)) {
             return Err(StoreError::content("a whole log", &folder)(format!("segment {name} is missing")));
         }
-        // Lengths come after the list: only the last segment of the list can still grow, so the others are whole.
+        // Lengths come after the list: only the last segment of the list can still grow, so the others are
+        // whole.
         let with_length = |path: PathBuf| match fs::metadata(&path) {
             Ok(metadata) => Ok((path, metadata.len())),
             Err(e) => Err(StoreError::io("look at", &path)(e)),
@@ -262,8 +265,8 @@ impl LogReader {
     /// Visits every request in the order in which they finished.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] for damage that is not a cut end, after the requests before it have been visited;
-    /// [`StoreError::Version`] for a log of another major format; [`StoreError::Io`].
+    /// [`StoreError::Corrupt`] for damage that is not a cut end, after the requests before it have been
+    /// visited; [`StoreError::Version`] for a log of another major format; [`StoreError::Io`].
     pub fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<LogEnd, StoreError> {
         let mut end = LogEnd::default();
         let mut room = Room { block: Vec::new(), raw: Vec::new(), timeline: blank() };

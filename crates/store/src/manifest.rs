@@ -1,9 +1,9 @@
 //! `manifest.json`: everything that must always be logged about a run.
 //!
-//! Two runs can be compared only as far as it is known in what they differ: hardware, engine and its version, model,
-//! knobs, dataset, arrival process, lengths, rate or concurrency, seed, client version and flags. The manifest is
-//! written when the run starts and again when it ends, each time whole, so that a killed run has one that still says
-//! `running`. It holds facts; the numbers are in `summary.json`.
+//! Two runs can be compared only as far as it is known in what they differ: hardware, engine and its version,
+//! model, knobs, dataset, arrival process, lengths, rate or concurrency, seed, client version and flags. The
+//! manifest is written when the run starts and again when it ends, each time whole, so that a killed run has
+//! one that still says `running`. It holds facts; the numbers are in `summary.json`.
 
 use crate::error::StoreError;
 use crate::layout::{MANIFEST, RunDir};
@@ -17,7 +17,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// What is known about a run beside its timelines. Keys that a later minor version adds are ignored by this one.
+/// What is known about a run beside its timelines. Keys that a later minor version adds are ignored by this
+/// one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format of the whole run directory.
@@ -32,7 +33,8 @@ pub struct Manifest {
     pub asked: Asked,
     /// What was found out about the server.
     pub engine: Engine,
-    /// What the user says about the set-up (`--tag K=V`): quantisation, engine flags, anything no server tells.
+    /// What the user says about the set-up (`--tag K=V`): quantisation, engine flags, anything no server
+    /// tells.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,
     /// The workload report: dataset fingerprint, kept entries, dropped entries by reason.
@@ -123,8 +125,8 @@ pub struct Engine {
     pub model: Option<String>,
     /// The longest sequence it takes, in tokens.
     pub max_model_tokens: Option<u64>,
-    /// Everything else it told (answers of `/version`, `/v1/models`, `/get_server_info`, `/props`, ...), by the path
-    /// that was asked.
+    /// Everything else it told (answers of `/version`, `/v1/models`, `/get_server_info`, `/props`, ...), by
+    /// the path that was asked.
     #[serde(default)]
     pub facts: BTreeMap<String, Value>,
 }
@@ -330,8 +332,8 @@ impl Manifest {
     /// Reads `manifest.json`, the version first.
     ///
     /// # Errors
-    /// [`StoreError::NotARun`] if there is none or another program wrote it, [`StoreError::Version`] if another major
-    /// format did, [`StoreError::Content`] if it is broken.
+    /// [`StoreError::NotARun`] if there is none or another program wrote it, [`StoreError::Version`] if
+    /// another major format did, [`StoreError::Content`] if it is broken.
     pub fn read(run: &RunDir) -> Result<Self, StoreError> {
         /// All that must stay in place for ever.
         #[derive(Deserialize)]

@@ -1,13 +1,14 @@
 //! `requests.parquet` and `chunks.parquet`: the run at rest, for this program and for notebooks.
 //!
-//! At the end of a run the log is streamed into both files and deleted. One row a request in the order in which they
-//! finished, one row a chunk in the same order; `request_row` joins them. Times are whole nanoseconds since the run's
-//! epoch, named `..._ns`. Both files get their names only when they are complete and durable, the chunks first, so
-//! that a reader who finds `requests.parquet` has everything, and one who does not still has the log.
+//! At the end of a run the log is streamed into both files and deleted. One row a request in the order in
+//! which they finished, one row a chunk in the same order; `request_row` joins them. Times are whole
+//! nanoseconds since the run's epoch, named `..._ns`. Both files get their names only when they are complete
+//! and durable, the chunks first, so that a reader who finds `requests.parquet` has everything, and one who
+//! does not still has the log.
 //!
-//! Writing holds one batch, one row group of encoded pages and a compressor a column, some 25 MB in all; reading holds
-//! one batch and a decompressor a column. Neither depends on the length of the run (one request's chunks are held
-//! whole, as everywhere). Types of the Parquet library do not leave this module.
+//! Writing holds one batch, one row group of encoded pages and a compressor a column, some 25 MB in all;
+//! reading holds one batch and a decompressor a column. Neither depends on the length of the run (one
+//! request's chunks are held whole, as everywhere). Types of the Parquet library do not leave this module.
 
 mod chunks;
 mod requests;
@@ -59,8 +60,8 @@ pub struct Converted {
 /// Streams the log of a finished run into `requests.parquet` and `chunks.parquet`.
 ///
 /// # Errors
-/// Those of [`LogReader::for_each`], and [`StoreError::Io`] or [`StoreError::Content`] if the files cannot be written.
-/// The log is untouched then.
+/// Those of [`LogReader::for_each`], and [`StoreError::Io`] or [`StoreError::Content`] if the files cannot be
+/// written. The log is untouched then.
 pub fn convert(run: &RunDir, log_after: LogAfter) -> Result<Converted, StoreError> {
     let log = LogReader::open(run)?;
     let mut writer = RunWriter::create(run)?;

@@ -31,12 +31,12 @@ enum Records {
 }
 
 impl RunReader {
-    /// Opens the run at `path`, found as [`RunDir::open`] says. A run without Parquet files is read from its log; that
-    /// takes one pass here, to know how much of it is whole.
+    /// Opens the run at `path`, found as [`RunDir::open`] says. A run without Parquet files is read from its
+    /// log; that takes one pass here, to know how much of it is whole.
     ///
     /// # Errors
-    /// [`StoreError::NotARun`] and [`StoreError::Version`] for what this program cannot read, else what is broken.
-    /// Damage in the middle of a log is not an error yet, but of [`TimelineSource::for_each`].
+    /// [`StoreError::NotARun`] and [`StoreError::Version`] for what this program cannot read, else what is
+    /// broken. Damage in the middle of a log is not an error yet, but of [`TimelineSource::for_each`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let run = RunDir::open(path)?;
         let manifest = Manifest::read(&run)?;
@@ -112,8 +112,9 @@ impl RunReader {
 impl TimelineSource for RunReader {
     type Error = StoreError;
 
-    /// Visits every request, warm-up included, in the order in which they finished. The timeline is valid during the
-    /// visit only. What is broken is an error with file and place, after everything before it has been visited.
+    /// Visits every request, warm-up included, in the order in which they finished. The timeline is valid
+    /// during the visit only. What is broken is an error with file and place, after everything before it has
+    /// been visited.
     fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<(), StoreError> {
         match &self.records {
             Records::Parquet(parquet) => parquet.for_each(visit),

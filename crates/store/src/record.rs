@@ -1,11 +1,11 @@
 //! One timeline as bytes, for the log: variable-length integers, a few bytes a chunk.
 //!
 //! A record is its length, then: the number of known-marks, the marks, the marked numbers of
-//! [`NUMBERS`](crate::fields::NUMBERS); one byte of switches; the texts; the outcome; the notes; the chunks. Numbers
-//! are LEB128 (seven bits a byte, least significant first), differences zigzag before that. A chunk is a head byte
-//! that says which members are as in the chunk before, its time since that chunk (the first since the release), its
-//! lateness, and the members that changed. A newer minor version may add to the end of a record; this reader stops
-//! where its own knowledge ends.
+//! [`NUMBERS`](crate::fields::NUMBERS); one byte of switches; the texts; the outcome; the notes; the chunks.
+//! Numbers are LEB128 (seven bits a byte, least significant first), differences zigzag before that. A chunk
+//! is a head byte that says which members are as in the chunk before, its time since that chunk (the first
+//! since the release), its lateness, and the members that changed. A newer minor version may add to the end
+//! of a record; this reader stops where its own knowledge ends.
 
 use crate::fields::{NUMBERS, TEXTS, check, outcome_detail, outcome_from, reset};
 use goodput_core::time::Nanos;
@@ -212,8 +212,8 @@ impl<'a> Cursor<'a> {
         value.try_into().map_err(|_| format!("{value} is too large for its field"))
     }
 
-    /// The number of things that follow. Each takes at least a byte, so more than the bytes left is wrong, and a
-    /// damaged count can never ask for much memory.
+    /// The number of things that follow. Each takes at least a byte, so more than the bytes left is wrong,
+    /// and a damaged count can never ask for much memory.
     fn length(&mut self) -> Result<usize, String> {
         let length = self.small()?;
         if length <= self.rest.len() { Ok(length) } else { Err("the record ends early".into()) }

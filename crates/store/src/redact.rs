@@ -1,8 +1,8 @@
 //! Takes secrets out of what is stored: API keys, credential headers, user names and passwords in URLs.
 //!
-//! A secret is known by the name it goes under (`--api-key X`, `Authorization: X`, `?token=X`, `"api_key": "X"`), by
-//! its place (before the `@` of a URL), or by its own looks (`Bearer X`, `sk-...`). When in doubt the value goes: a
-//! command line that cannot be pasted back is better than a key in a shared folder.
+//! A secret is known by the name it goes under (`--api-key X`, `Authorization: X`, `?token=X`, `"api_key":
+//! "X"`), by its place (before the `@` of a URL), or by its own looks (`Bearer X`, `sk-...`). When in doubt
+//! the value goes: a command line that cannot be pasted back is better than a key in a shared folder.
 
 use serde_json::Value;
 

@@ -7,8 +7,8 @@ use std::fs;
 
 /// Writes `summary.json`.
 ///
-/// JSON has no NaN and no infinity, and the writer would turn them into `null`, which means undefined. So the text is
-/// read back first: a number that got lost is an error here instead of a wrong file.
+/// JSON has no NaN and no infinity, and the writer would turn them into `null`, which means undefined. So the
+/// text is read back first: a number that got lost is an error here instead of a wrong file.
 ///
 /// # Errors
 /// [`StoreError::Content`] for a number that JSON cannot hold, [`StoreError::Io`].

@@ -1,9 +1,9 @@
 //! The version of the run directory's format, and who can read what.
 //!
-//! Two numbers, after the record format of cargo-nextest. A new **minor** adds: a key in the manifest, a column, a
-//! number at the end of a log record. Readers skip what they do not know, and fill in what an older run lacks, so
-//! every minor of one major reads every other. A new **major** changes a meaning or takes something away, and is
-//! refused by name.
+//! Two numbers, after the record format of cargo-nextest. A new **minor** adds: a key in the manifest, a
+//! column, a number at the end of a log record. Readers skip what they do not know, and fill in what an older
+//! run lacks, so every minor of one major reads every other. A new **major** changes a meaning or takes
+//! something away, and is refused by name.
 
 use crate::error::StoreError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

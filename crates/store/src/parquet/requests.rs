@@ -51,7 +51,8 @@ pub(super) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// The columns stored as differences: every number. A dictionary of values that are all different only costs memory.
+/// The columns stored as differences: every number. A dictionary of values that are all different only costs
+/// memory.
 pub(super) fn differences() -> Vec<&'static str> {
     let numbers = NUMBERS.iter().map(|number| number.name).chain(DERIVED.iter().map(|(name, _)| *name));
     numbers.chain([REQUEST_ROW, CHUNK_COUNT]).collect()

@@ -84,8 +84,8 @@ fn a_flipped_bit_never_passes_as_sound() {
         }
         assert_eq!(found, timelines[..before], "bit {bit}");
     }
-    // What changes nothing: the minor version, which may be any, and in the descriptor of a zstd frame (RFC 8878,
-    // 3.1.1.1.1) the bit without meaning and the choice between two sizes of which either will do.
+    // What changes nothing: the minor version, which may be any, and in the descriptor of a zstd frame (RFC
+    // 8878, 3.1.1.1.1) the bit without meaning and the choice between two sizes of which either will do.
     let minor = (10 * 8..12 * 8).collect::<Vec<usize>>();
     let descriptors = ends[..3].iter().flat_map(|end| [4, 5].map(|bit| (end + 20 + 4) * 8 + bit));
     assert_eq!(harmless, minor.into_iter().chain(descriptors).collect::<Vec<usize>>());
@@ -148,7 +148,8 @@ fn other_formats_are_refused() {
     assert!(said.contains("is not a segment of a goodput log"), "{said}");
 }
 
-/// The failure case of a record file whose last record is cut: TTFT 100, 110, ... 140 ms are whole, the sixth is not.
+/// The failure case of a record file whose last record is cut: TTFT 100, 110, ... 140 ms are whole, the sixth
+/// is not.
 #[test]
 fn five_whole_records_and_a_cut_one() {
     let (_guard, run) = new_run();

@@ -1,7 +1,8 @@
-//! Runs written by earlier versions stay readable: one committed run of each format version, finished and killed.
+//! Runs written by earlier versions stay readable: one committed run of each format version, finished and
+//! killed.
 //!
-//! `GOODPUT_BLESS=1 cargo test -p goodput-store fixture` writes the fixture of the current version anew; those of
-//! earlier versions are never touched.
+//! `GOODPUT_BLESS=1 cargo test -p goodput-store fixture` writes the fixture of the current version anew;
+//! those of earlier versions are never touched.
 
 use crate::run_reader::write_head;
 use crate::timelines::{plain, write_log};
