@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn paragraphs_hang_under_their_label() {
         let text = paragraph("load  ", &"word ".repeat(20));
-        let expected = format!("load  {}\n      {}\n", ["word"; 18].join(" "), ["word"; 2].join(" "));
+        let expected = format!("load  {}\n      {}\n", ["word"; 19].join(" "), "word");
         assert_eq!(text, expected);
         assert_eq!(paragraph("empty ", ""), "empty\n");
     }

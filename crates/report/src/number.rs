@@ -13,6 +13,25 @@ pub(crate) fn figure(value: f64) -> String {
     }
 }
 
+/// A number that somebody gave (a limit, a rate asked for), without digits that nobody typed.
+pub(crate) fn given(value: f64) -> String {
+    if value.fract() == 0.0 {
+        return grouped(&format!("{value:.0}"));
+    }
+    format!("{value:.6}").trim_end_matches('0').to_owned()
+}
+
+/// An interval around a value, with the value's decimals; `-` for an end that the sample does not give.
+pub(crate) fn interval(value: f64, low: Option<f64>, high: Option<f64>) -> String {
+    let decimals = figure(value).split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let end = |end: Option<f64>| match end {
+        None => "-".to_owned(),
+        Some(end) if decimals == 0 => grouped(&format!("{end:.0}")),
+        Some(end) => format!("{end:.decimals$}"),
+    };
+    format!("[{}, {}]", end(low), end(high))
+}
+
 /// [`figure`], or `-` for what is undefined.
 pub(crate) fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), figure)
@@ -86,6 +105,21 @@ mod tests {
             assert_eq!(figure(value), text, "{value}");
         }
         assert_eq!(optional(None), "-");
+    }
+
+    #[test]
+    fn intervals_have_the_decimals_of_their_value() {
+        assert_eq!(interval(10.0, Some(9.9), Some(10.1)), "[9.90, 10.10]");
+        assert_eq!(interval(999.5, Some(998.25), None), "[998.2, -]");
+        assert_eq!(interval(1_500.0, Some(999.6), Some(1_620.4)), "[1,000, 1,620]");
+        assert_eq!(interval(0.0, Some(0.0), Some(0.4)), "[0, 0]");
+    }
+
+    #[test]
+    fn what_was_given_keeps_its_digits() {
+        for (value, text) in [(500.0, "500"), (0.5, "0.5"), (1_000.0, "1,000"), (0.123_456, "0.123456")] {
+            assert_eq!(given(value), text);
+        }
     }
 
     #[test]

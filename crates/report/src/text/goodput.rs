@@ -1,7 +1,7 @@
 //! The goodput block: request goodput, token goodput, attainment and percentile verdicts, each under its own name.
 
 use crate::layout::paragraph;
-use crate::number::{count, counted, figure, optional, percent};
+use crate::number::{count, counted, figure, given, interval, optional, percent};
 use goodput_core::metric::{Metric, Unit};
 use goodput_core::summary::{Attainment, GoodputReport, ObjectiveReport, PercentileVerdict, Summary};
 
@@ -54,21 +54,25 @@ fn objective_line(o: &ObjectiveReport) -> String {
     let metric = Metric::from_name(&o.metric).map(Metric::def);
     let title = metric.map_or(o.metric.as_str(), |def| def.title);
     let limit = match metric.map(|def| def.unit) {
-        Some(Unit::Milliseconds) => format!("<= {} ms", figure(o.limit)),
-        Some(Unit::Share) => format!(">= {}", figure(o.limit)),
-        _ => format!("<= {}", figure(o.limit)),
+        Some(Unit::Milliseconds) => format!("<= {} ms", given(o.limit)),
+        Some(Unit::Share) => format!(">= {}", given(o.limit)),
+        _ => format!("<= {}", given(o.limit)),
     };
     let share = o.attainment.map_or_else(|| "-".into(), percent);
     format!("{title} {limit}: {share}, {} kept it, {} broke it", counted(o.met, "request"), count(o.broken))
 }
 
 fn verdict_line(v: &PercentileVerdict) -> String {
-    format!(
-        "{}: {}, {} [{}, {}]",
-        v.objective,
-        v.verdict,
-        optional(v.value),
-        optional(v.low),
-        optional(v.high)
-    )
+    let Some(value) = v.value else {
+        return format!(
+            "{}: {} (no value: it falls on a failed request or there is no sample)",
+            v.objective, v.verdict
+        );
+    };
+    let name = v.objective.split(['.', ':']).next().unwrap_or_default();
+    let unit = match Metric::from_name(name).map(|metric| metric.def().unit) {
+        Some(Unit::Milliseconds) => " ms",
+        _ => "",
+    };
+    format!("{}: {}, {} {}{unit}", v.objective, v.verdict, figure(value), interval(value, v.low, v.high))
 }

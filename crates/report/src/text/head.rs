@@ -1,9 +1,9 @@
 //! The head of the report: which run this is, what was asked, what was sent, and what came back in all.
 
 use super::ReportContext;
-use super::latency::shown;
+use super::marks::shown;
 use crate::layout::paragraph;
-use crate::number::{count, counted, figure, optional};
+use crate::number::{count, counted, figure, given, optional};
 use goodput_core::load_check::LoadKind;
 use goodput_core::outcome::Outcome;
 use goodput_core::ruler::ruler;
@@ -76,8 +76,8 @@ fn requests(s: &Summary) -> String {
         .filter(|name| **name != "ok" && n(name) > 0)
         .map(|name| format!("{name} {}", count(n(name))))
         .collect();
-    let others = if others.is_empty() { "nothing else".into() } else { others.join(", ") };
-    let mut text = format!("{} issued: {} ok, {others}", count(counts.issued), count(counts.ok));
+    let ended: Vec<String> = std::iter::once(format!("{} ok", count(counts.ok))).chain(others).collect();
+    let mut text = format!("{} issued: {}", count(counts.issued), ended.join(", "));
     let beside = [
         (counts.censored, "censored (cut off by the run's end with nothing broken)"),
         (counts.warmup, "warm-up, in no figure"),
@@ -99,7 +99,7 @@ fn load(s: &Summary) -> String {
     }
     let law = load.gaps.as_ref().map_or_else(String::new, |gaps| format!(" {}", gaps.law));
     let mut text = match load.asked_rps {
-        Some(asked) => format!("{} loop{}: asked{law} {}/s", load.kind, slots("cap"), figure(asked)),
+        Some(asked) => format!("{} loop{}: asked{law} {}/s", load.kind, slots("cap"), given(asked)),
         None => format!("{} loop{}: no steady rate asked", load.kind, slots("cap")),
     };
     text += &format!(", the seed scheduled {}, sent {}", rate(load.scheduled_rps), rate(load.offered_rps));

@@ -1,38 +1,25 @@
-//! The table of latencies, the line on stalls, and what the marks in them mean.
+//! The table of latencies and the line on stalls.
 
-use crate::findings::samples_needed;
+use super::marks::{legend, shown};
 use crate::layout::{WIDTH, paragraph, table, table_width};
-use crate::number::{count, counted, figure, optional};
+use crate::number::{count, counted, figure, given, interval, optional};
 use goodput_core::metric::Metric;
 use goodput_core::summary::{Distribution, Quantile, Summary};
 
-/// Behind a value with 3 to 10 samples beyond it.
-pub(super) const WEAK: &str = "~";
-/// In place of a value with fewer than 3 samples beyond it.
-pub(super) const ANECDOTE: &str = "?";
+/// Titles longer than this would push the percentiles off the page; such a row has the metric's name instead.
+const TITLE_MAX: usize = 14;
 
 /// The rows every report has.
 const MAIN: [Metric; 5] = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::ChunkGap, Metric::E2e];
 /// Differences and waits up to this are not worth a row, in milliseconds.
 const WORTH_A_ROW_MS: f64 = 1.0;
 
-/// The value with its mark.
-pub(super) fn shown(q: &Quantile) -> String {
-    match (q.value, q.support.as_str()) {
-        (None, _) => "-".into(),
-        (Some(_), "anecdote") => ANECDOTE.into(),
-        (Some(value), "weak") => format!("{}{WEAK}", figure(value)),
-        (Some(value), _) => figure(value),
-    }
-}
-
 /// The value with its mark and interval.
 fn shown_with_interval(q: &Quantile) -> String {
-    let value = shown(q);
-    if q.value.is_none() || q.support == "anecdote" {
-        return value;
+    match q.value {
+        Some(value) if q.support != "anecdote" => format!("{} {}", shown(q), interval(value, q.low, q.high)),
+        _ => shown(q),
     }
-    format!("{value} [{}, {}]", optional(q.low), optional(q.high))
 }
 
 /// Names of a distribution's percentiles in ascending order of level (`p5` before `p50`, `p99` before `p99.9`).
@@ -53,7 +40,7 @@ fn rows(s: &Summary) -> Vec<(&'static str, &Distribution)> {
     let get = |metric: Metric| s.metrics.get(metric.name());
     let mut rows = Vec::new();
     for metric in MAIN {
-        rows.extend(get(metric).map(|d| (metric.def().title, d)));
+        rows.extend(get(metric).map(|d| (title(metric), d)));
         let beside: &[Metric] = match metric {
             Metric::Ttft => &[Metric::TtftSent, Metric::Ttfa],
             Metric::E2e => &[Metric::E2eCensored],
@@ -65,17 +52,20 @@ fn rows(s: &Summary) -> Vec<(&'static str, &Distribution)> {
                 .iter()
                 .filter_map(|&m| get(m).map(|d| (m, d)))
                 .filter(|(m, d)| *m == Metric::E2eCensored || differs(d))
-                .map(|(m, d)| (m.def().title, d)),
+                .map(|(m, d)| (title(m), d)),
         );
     }
     for metric in [Metric::ClientQueue, Metric::CapWait] {
         rows.extend(
-            get(metric)
-                .filter(|d| tail(d).is_some_and(|ms| ms > WORTH_A_ROW_MS))
-                .map(|d| (metric.def().title, d)),
+            get(metric).filter(|d| tail(d).is_some_and(|ms| ms > WORTH_A_ROW_MS)).map(|d| (title(metric), d)),
         );
     }
     rows
+}
+
+fn title(metric: Metric) -> &'static str {
+    let def = metric.def();
+    if def.title.len() > TITLE_MAX { def.name } else { def.title }
 }
 
 /// The p99, else the maximum where p99 was not asked for.
@@ -93,7 +83,7 @@ pub(super) fn section(s: &Summary) -> String {
     let rows = rows(s);
     let mut text = tables(&rows, &names).join("\n");
     text += &stalls(s);
-    text += &marks(&rows, &names);
+    text += &legend(&rows, &names);
     text
 }
 
@@ -137,62 +127,15 @@ fn stalls(s: &Summary) -> String {
     let Some(longest) = stalls.max_itl_ms else { return String::new() };
     let of = stalls.max_itl_request.map_or_else(String::new, |request| format!(" in request {request}"));
     let over = if stalls.count == 0 {
-        format!("no gap over {} ms", figure(stalls.threshold_ms))
+        format!("no gap over {} ms", given(stalls.threshold_ms))
     } else {
         format!(
             "{} over {} ms in {}, {} ms in all",
             counted(stalls.count, "gap"),
-            figure(stalls.threshold_ms),
+            given(stalls.threshold_ms),
             counted(stalls.requests, "request"),
             figure(stalls.total_ms)
         )
     };
     paragraph("stalls      ", &format!("max ITL {} ms{of}; {over}", figure(longest)))
-}
-
-/// How the percentiles were made, and the marks that occur.
-fn marks(rows: &[(&str, &Distribution)], names: &[String]) -> String {
-    let all = || rows.iter().flat_map(|(_, d)| d.percentiles.iter()).filter(|(_, q)| q.value.is_some());
-    let occurs = |support: &str| all().any(|(_, q)| q.support == support);
-    let mut parts = vec![format!("percentiles {}", methods(rows))];
-    if all().any(|(_, q)| q.support != "anecdote" && (q.low.is_none() || q.high.is_none())) {
-        parts.push("[, -] the sample gives no bound".into());
-    }
-    if occurs("weak") {
-        parts.push(format!("{WEAK} weak: 3 to 10 samples beyond"));
-    }
-    if occurs("anecdote") {
-        let thin = |name: &&String| all().any(|(n, q)| n == *name && q.support == "anecdote");
-        let needs: Vec<String> = names
-            .iter()
-            .filter(thin)
-            .filter_map(|name| samples_needed(name).map(|(ok, weak)| (name, ok, weak)))
-            .map(|(name, ok, weak)| {
-                format!("{name} needs {} samples, {} to be shown plainly", count(weak), count(ok))
-            })
-            .collect();
-        parts.push(format!("{ANECDOTE} not shown, under 3 samples beyond: {}", needs.join("; ")));
-    }
-    if all().any(|_| true) { paragraph("marks       ", &parts.join("; ")) } else { String::new() }
-}
-
-/// The methods, the most common once and the others with their metrics.
-fn methods(rows: &[(&str, &Distribution)]) -> String {
-    let mut by_method: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (title, d) in rows {
-        for q in d.percentiles.values().filter(|q| q.value.is_some()) {
-            let at = by_method.iter().position(|(method, _)| *method == q.method).unwrap_or_else(|| {
-                by_method.push((&q.method, Vec::new()));
-                by_method.len() - 1
-            });
-            if by_method[at].1.last() != Some(title) {
-                by_method[at].1.push(title);
-            }
-        }
-    }
-    if let [(method, _)] = by_method.as_slice() {
-        return (*method).to_owned();
-    }
-    let named = by_method.iter().map(|(method, titles)| format!("{method} ({})", titles.join(", ")));
-    named.collect::<Vec<_>>().join("; ")
 }

@@ -7,6 +7,7 @@
 mod goodput;
 mod head;
 mod latency;
+mod marks;
 mod remarks;
 mod rulers;
 

@@ -1,6 +1,6 @@
 //! One stored run under all rulers, and which choice of a ruler causes which difference.
 
-use super::latency::{ANECDOTE, WEAK};
+use super::marks::{ANECDOTE, WEAK};
 use crate::layout::{WIDTH, paragraph, table, table_width};
 use crate::number::{count, figure};
 use goodput_core::ruler::{ChoiceDiff, Ruler, diff_choices, ruler};
@@ -12,7 +12,7 @@ const SAME: f64 = 1e-9;
 /// One row of the table.
 struct Row {
     title: &'static str,
-    /// The names by which a ruler's choices say that they move it.
+    /// The names by which a ruler's choices say that they move it, its own first.
     moved_by: &'static [&'static str],
     value: Value,
 }
@@ -155,21 +155,22 @@ fn differences(base: &Summary, other: &Summary) -> String {
     let titles: Vec<&str> = rows.iter().map(|row| row.title.trim_end_matches(", ms")).collect();
     let mut text = paragraph(&label, &format!("differs from {} in {}", base.ruler, titles.join(", ")));
     if let Some((a, b)) = ruler(&base.ruler).zip(ruler(&other.ruler)) {
-        let same_requests = base.counts.ok == other.counts.ok;
-        for cause in causes(a, b, &rows, same_requests) {
+        let is_count = |row: &&Row| matches!(row.value, Value::Count(_));
+        let same: Vec<&Row> = ROWS.iter().filter(is_count).filter(|row| !row.differs(base, other)).collect();
+        for cause in causes(a, b, &rows, &same) {
             text += &paragraph("    ", &cause);
         }
     }
     text
 }
 
-/// The choices of `b` that move one of the rows, in words. Which requests have latencies explains nothing where both
-/// rulers take as many as ok. Token events of several protocols with the same words are one cause.
-fn causes(a: &Ruler, b: &Ruler, rows: &[&Row], same_requests: bool) -> Vec<String> {
+/// The choices of `b` that move one of the rows, in words. A choice that moves a count which is the same under both rulers
+/// explains nothing. Token events of several protocols with the same words are one cause.
+fn causes(a: &Ruler, b: &Ruler, rows: &[&Row], same: &[&Row]) -> Vec<String> {
     let moves = |diff: &ChoiceDiff, row: &Row| row.moved_by.iter().any(|name| diff.moves.contains(name));
     let mut merged: Vec<(Vec<&str>, ChoiceDiff)> = Vec::new();
     for diff in diff_choices(a, b) {
-        let idle = same_requests && diff.moves.contains(&"ok");
+        let idle = same.iter().any(|row| diff.moves.contains(&row.moved_by[0]));
         if idle || !rows.iter().any(|row| moves(&diff, row)) {
             continue;
         }

@@ -1,6 +1,6 @@
 //! A summary in which every key is filled and nothing is wrong: tests change what they are about.
 
-use goodput_core::metric::Metric;
+use goodput_core::metric::{Metric, Sample};
 use goodput_core::outcome::Outcome;
 use goodput_core::summary::{
     Attainment, Concurrency, Counts, Distribution, GapCheck, GoodputReport, Lateness, LoadReport,
@@ -73,7 +73,12 @@ pub(crate) fn distribution(metric: Metric, n: u64, percentiles: [f64; 3], max: f
         low: Some(value * 0.99),
         high: (n as f64 * (1.0 - level) >= 4.0).then_some(value * 1.01),
         support: goodput_stats::support(n, level).name().into(),
-        method: "linear, order statistics 95 %".into(),
+        method: match metric.def().sample {
+            Sample::Request => "linear, order statistics 95 %".into(),
+            Sample::Gap | Sample::Token => {
+                "linear, order statistics 95 %, samples taken as independent".into()
+            }
+        },
     };
     Distribution {
         unit: metric.def().unit.name().into(),
