@@ -105,6 +105,7 @@ fn trouble() -> Summary {
     (g.attainment.low, g.attainment.high) = (Some(0.728_5), Some(0.754_2));
     g.verdicts[0].verdict = "undecided".into();
     g.verdicts[0].high = None;
+    s.metrics.insert("fluidity".into(), sample::distribution(Metric::Fluidity, 4_000, [0.97, 1.0, 1.0], 1.0));
     for q in s.metrics.get_mut("e2e_censored").expect("just put there").percentiles.values_mut() {
         if q.value == Some(30_000.0) {
             q.method += ", a lower limit";
@@ -190,6 +191,26 @@ fn many_percentiles() {
         }
     }
     check("many_percentiles", &report(&s, &context()));
+}
+
+/// Figures of any size keep the page.
+#[test]
+fn no_figure_breaks_the_page() {
+    for scale in [0.0, 1e-7, 1e-3, 10.0, 1e3, 1e6] {
+        let mut s = trouble();
+        for d in s.metrics.values_mut() {
+            d.n = (d.n as f64 * scale) as u64;
+            d.max = d.max.map(|max| max * scale);
+            for q in d.percentiles.values_mut() {
+                for value in [&mut q.value, &mut q.low, &mut q.high] {
+                    *value = value.map(|value| value * scale);
+                }
+            }
+        }
+        let text = report(&s, &context()) + &rulers_table(&[s]);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
 }
 
 /// The same run as three tools see it: N counts events here, and what broke off is a success there.

@@ -12,7 +12,7 @@ const SENT_SHARE: f64 = 0.99;
 const ENOUGH: u64 = 20;
 /// Completed per second under this share of what was sent: the rest piled up, or the window is mostly ramp and drain.
 const KEPT_UP: f64 = 0.9;
-/// A median TTFT this many times the least one: half of the requests waited twice as long as the service itself takes.
+/// A median this many times the least: half of the requests waited twice as long as the service itself takes.
 const QUEUED: f64 = 3.0;
 /// Little's law is an identity on whole runs; further off than this, the window's edges carry the figures.
 const LITTLE_OFF: f64 = 0.1;
@@ -89,25 +89,29 @@ impl Kept {
     }
 }
 
-/// Median and least TTFT where half of the requests waited in a queue.
-fn queued(c: &FindingContext<'_>) -> Option<(f64, f64)> {
-    let least = c.metric("ttft")?.min?;
-    let median = c.percentile("ttft", "p50")?;
-    (median > QUEUED * least).then_some((median, least))
+/// The metric that shows waiting: its median is far above what the server can do. TTFT where the server queues, TPOT where
+/// it takes everybody in and serves them ever slower.
+fn waiting(c: &FindingContext<'_>) -> Option<String> {
+    [("ttft", "TTFT"), ("tpot", "TPOT")].into_iter().find_map(|(metric, title)| {
+        let least = c.metric(metric)?.min?;
+        let median = c.percentile(metric, "p50")?;
+        let far = median > QUEUED * least;
+        far.then(|| format!("{title} p50 {} ms, least {} ms", figure(median), figure(least)))
+    })
 }
 
 pub(super) fn over_capacity(c: &FindingContext<'_>) -> Option<Seen> {
     let kept = Kept::of(c).filter(Kept::behind)?;
-    let (median, least) = queued(c)?;
+    let waiting = waiting(c)?;
     let seen = Seen::new(
-        "more was offered than the server gets done: a queue grew through the run, so latencies measure its length, \
-         and a longer run would give longer ones",
+        "more was offered than the server gets done: work piled up through the run, so latencies measure how much, and a \
+         longer run would give longer ones",
     );
-    Some(kept.evidence(seen).evidence(format!("TTFT p50 {} ms, least {} ms", figure(median), figure(least))))
+    Some(kept.evidence(seen).evidence(waiting))
 }
 
 pub(super) fn short_run(c: &FindingContext<'_>) -> Option<Seen> {
-    let kept = Kept::of(c).filter(|kept| kept.behind() && queued(c).is_none())?;
+    let kept = Kept::of(c).filter(|kept| kept.behind() && waiting(c).is_none())?;
     let s = c.summary;
     let seen = Seen::new(
         "the run is short against the length of its requests: filling and draining the server is a large part of it, and \

@@ -64,8 +64,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "over_capacity",
         severity: Warning,
-        fires_when: "open loop, under 90 % of the sent rate was completed, and the median TTFT is over 3 times the least",
-        invalidates: &["metrics.ttft", "metrics.e2e"],
+        fires_when: "open loop, under 90 % of the sent rate was completed, and the median TTFT or TPOT is over 3 times the least",
+        invalidates: &["metrics.ttft", "metrics.tpot", "metrics.e2e"],
         remedy: "lower --rate below what was completed per second to measure latency; take the completed rate as the capacity",
         check: load::over_capacity,
     },
@@ -168,7 +168,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "short_run",
         severity: Note,
-        fires_when: "open loop, under 90 % of the sent rate was completed, and no queue is seen in TTFT",
+        fires_when: "open loop, under 90 % of the sent rate was completed, and neither TTFT nor TPOT shows waiting",
         invalidates: &["throughput"],
         remedy: "run longer, or read the steady window with --window steady",
         check: load::short_run,

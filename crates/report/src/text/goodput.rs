@@ -1,9 +1,12 @@
 //! The goodput block: request goodput, token goodput, attainment and percentile verdicts, each under its own name.
 
+use super::marks::shown;
 use crate::layout::paragraph;
 use crate::number::{count, counted, figure, given, interval, optional, percent};
 use goodput_core::metric::{Metric, Unit};
-use goodput_core::summary::{Attainment, GoodputReport, ObjectiveReport, PercentileVerdict, Summary};
+use goodput_core::summary::{
+    Attainment, Distribution, GoodputReport, ObjectiveReport, PercentileVerdict, Summary,
+};
 
 /// Empty without an SLO.
 pub(super) fn section(s: &Summary) -> String {
@@ -16,6 +19,9 @@ pub(super) fn section(s: &Summary) -> String {
     }
     for objective in &g.per_objective {
         text += &paragraph("            ", &objective_line(objective));
+    }
+    if let Some(fluidity) = s.metrics.get(Metric::Fluidity.name()).filter(|fluidity| fluidity.n > 0) {
+        text += &paragraph("fluidity    ", &fluidity_line(fluidity));
     }
     for verdict in &g.verdicts {
         text += &paragraph("verdict     ", &verdict_line(verdict));
@@ -60,6 +66,12 @@ fn objective_line(o: &ObjectiveReport) -> String {
     };
     let share = o.attainment.map_or_else(|| "-".into(), percent);
     format!("{title} {limit}: {share}, {} kept it, {} broke it", counted(o.met, "request"), count(o.broken))
+}
+
+/// The low tail is the bad one here, so the least stands beside the median.
+fn fluidity_line(d: &Distribution) -> String {
+    let p50 = d.percentiles.get("p50").map_or_else(|| "-".into(), shown);
+    format!("p50 {p50}, least {} of a request's tokens in time, {}", optional(d.min), counted(d.n, "request"))
 }
 
 fn verdict_line(v: &PercentileVerdict) -> String {
