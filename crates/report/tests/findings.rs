@@ -346,4 +346,16 @@ fn conditions_of_rules() {
     let mut failed = Case::clean();
     failed.end("http_error", 4_000);
     assert!(failed.fired().is_disjoint(&["nothing_measured", "refused"].map(str::to_owned).into()));
+
+    // A burst of everything at once was never meant to be kept up with.
+    let mut burst = Case::clean();
+    burst.summary.load.offered_rps = Some(50_000.0);
+    burst.summary.load.scheduled_rps = None;
+    assert!(burst.fired().is_disjoint(&["over_capacity", "short_run"].map(str::to_owned).into()));
+
+    // Answers of five tokens whose end token has no chunk: 0.8 chunks a token, and none of them bundled.
+    let mut ended = Case::clean();
+    ended.summary.tokens.output = 20_000;
+    ended.summary.tokens.chunks_per_token = Some(0.8);
+    assert!(!ended.fired().contains("bundled_chunks"));
 }

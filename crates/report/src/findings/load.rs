@@ -71,7 +71,9 @@ struct Kept {
 impl Kept {
     fn of(c: &FindingContext<'_>) -> Option<Self> {
         let s = c.summary;
-        let rated = s.load.kind != LoadKind::Closed.name() && s.counts.issued >= ENOUGH;
+        // A burst of everything at once has no rate that a server could keep up with.
+        let rated = s.load.kind != LoadKind::Closed.name() && s.load.scheduled_rps.is_some();
+        let rated = rated && s.counts.issued >= ENOUGH;
         let (completed, sent) = s.throughput.requests_per_s.zip(s.load.offered_rps).filter(|_| rated)?;
         Some(Self { completed, expected: sent * c.share(s.counts.ok + c.outcome("cancelled")) })
     }

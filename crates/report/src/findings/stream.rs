@@ -11,8 +11,14 @@ const AT_ONCE_MS: f64 = 0.001;
 /// Prompt tokens from the prefix cache from this share on change what a prefill costs.
 const CACHED_SHARE: f64 = 0.05;
 
+/// An end token that is counted and has no chunk of its own is no bundle: it explains one token per request.
 pub(super) fn bundled_chunks(c: &FindingContext<'_>) -> Option<Seen> {
-    let chunks = c.summary.tokens.chunks_per_token.filter(|chunks| *chunks > 0.0 && *chunks < BUNDLED)?;
+    let tokens = &c.summary.tokens;
+    let chunks = tokens.chunks_per_token.filter(|chunks| *chunks > 0.0 && *chunks < BUNDLED)?;
+    let without_chunk = tokens.output as f64 * (1.0 - chunks);
+    if without_chunk <= c.summary.counts.ok as f64 {
+        return None;
+    }
     c.metric("chunk_gap")?;
     let per_event = ruler(&c.summary.ruler).is_some_and(|ruler| ruler.itl == ItlRule::PerEvent);
     let reading = if per_event {

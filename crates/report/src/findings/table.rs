@@ -216,7 +216,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "bundled_chunks",
         severity: Note,
-        fires_when: "there are fewer than 0.9 token-carrying chunks per output token",
+        fires_when: "there are fewer than 0.9 token-carrying chunks per output token, and more than one token a request has none",
         invalidates: &["metrics.itl"],
         remedy: "give the chunk gap beside ITL, and the same ruler on both sides of a comparison",
         check: stream::bundled_chunks,
