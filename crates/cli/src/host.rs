@@ -6,18 +6,21 @@ use sysinfo::System;
 
 /// What this machine is. Unknown facts stay empty.
 pub(crate) fn host() -> Host {
-    let mut system = System::new();
-    system.refresh_memory();
-    system.refresh_cpu_all();
+    let mut system = System::new().ok();
+    if let Some(system) = &mut system {
+        system.refresh_memory();
+        system.refresh_cpu_all();
+    }
+    let system = system.as_ref();
     let (open_files_soft, open_files_hard) = goodput_net::limits::open_files();
     Host {
-        hostname: System::host_name(),
-        os: System::long_os_version(),
-        kernel: System::kernel_version(),
+        hostname: System::host_name().ok(),
+        os: System::long_os_version().ok(),
+        kernel: System::kernel_version().ok(),
         arch: Some(std::env::consts::ARCH.to_owned()),
-        cpu: system.cpus().first().map(|cpu| cpu.brand().trim().to_owned()),
+        cpu: system.and_then(|s| s.cpus().first()).map(|cpu| cpu.brand().trim().to_owned()),
         cores: std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok()),
-        memory_bytes: Some(system.total_memory()),
+        memory_bytes: system.map(System::total_memory),
         container_cores: container_cores(),
         container_memory_bytes: read_number("/sys/fs/cgroup/memory.max"),
         open_files_soft: Some(open_files_soft),

@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use crate::host;
 use crate::scene::Scene;
+use goodput_core::plan::TokenizerChoice;
 use goodput_core::time::Nanos;
 use goodput_core::timeline::{Phase, Timeline};
 use goodput_core::tokens::{TokenCount, TokenSource};
@@ -15,7 +16,8 @@ use goodput_store::log::LogWriter;
 use goodput_store::manifest::{Anchor, Clock, Engine, Manifest, Status};
 use goodput_store::parquet::{LogAfter, convert};
 use goodput_store::redact::redact_command_line;
-use goodput_workload::tokenizer::Tokenizer;
+use goodput_workload::{Tokenizer, Workload};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Writes plan, schedule and manifest at the start, a record for every request, and the Parquet files at the end.
@@ -23,8 +25,8 @@ pub(crate) struct Recorder {
     run: RunDir,
     manifest: Manifest,
     log: Option<LogWriter>,
-    /// Counts output tokens where the server does not.
-    tokenizer: Option<Tokenizer>,
+    /// Counts output tokens where the server does not, if it has the model's own tokenizer.
+    counter: Option<Arc<Workload>>,
     started: Instant,
     planned: u64,
 }
@@ -48,13 +50,13 @@ impl Recorder {
         manifest.tags = tags.iter().cloned().collect();
         manifest.host = host::host();
         let report = scene.workload.report();
-        manifest.workload = serde_json::to_value(&report).unwrap_or_default();
+        manifest.workload = serde_json::to_value(report).unwrap_or_default();
         let addresses = scene.targets.iter().map(|t| format!("{} is {}", t.url, t.address));
         manifest.notes.extend(addresses);
         let write = || -> Result<LogWriter, StoreError> {
             run.write_plan(&scene.plan)?;
             run.write_schedule(schedule_rows(scene))?;
-            run.write_json(WORKLOAD, &report)?;
+            run.write_json(WORKLOAD, report)?;
             manifest.write(run)?;
             LogWriter::create(run)
         };
@@ -63,7 +65,7 @@ impl Recorder {
             run: run.clone(),
             manifest,
             log: Some(log),
-            tokenizer: scene.output_tokenizer.clone(),
+            counter: counts_output(scene).then(|| scene.workload.clone()),
             started: Instant::now(),
             planned: scene.schedule.measured.len() as u64,
         })
@@ -74,7 +76,7 @@ impl Recorder {
         let now = Nanos(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let Some(log) = &mut self.log else { return Ok(()) };
         if let Record::Finished(finished) = record {
-            let timeline = with_counted_tokens(*finished, self.tokenizer.as_ref());
+            let timeline = with_counted_tokens(*finished, self.counter.as_deref().map(Workload::tokenizer));
             log.append(&timeline).map_err(|e| e.to_string())?;
         }
         log.tick(now).map_err(|e| e.to_string())
@@ -130,6 +132,12 @@ impl Recorder {
     }
 }
 
+/// Only a file is known to be the model's tokenizer: tiktoken's vocabularies are the default for building prompts,
+/// and asking the server for every answer would load it.
+fn counts_output(scene: &Scene) -> bool {
+    matches!(scene.plan.workload.tokenizer, TokenizerChoice::File(_)) && scene.workload.tokenizer().counts_output()
+}
+
 /// Where the server gave no count, the text is counted with the model's own tokenizer, whole and never by chunk.
 fn with_counted_tokens(finished: Finished, tokenizer: Option<&Tokenizer>) -> Timeline {
     let Finished { mut timeline, texts } = finished;
@@ -151,13 +159,15 @@ fn with_counted_tokens(finished: Finished, tokenizer: Option<&Tokenizer>) -> Tim
 /// The schedule as it will be stored. A closed loop has no instants, and rows only where their number is known.
 fn schedule_rows(scene: &Scene) -> impl Iterator<Item = ScheduleRow> {
     let row = |phase: Phase, request: u64, at: Option<Nanos>| {
-        let planned = scene.workload.request(phase, request);
+        // Only a server's tokenizer can fail here; the request itself will then say so.
+        let planned = scene.workload.request(phase, request).ok();
+        let max_tokens = planned.as_ref().and_then(|p| p.max_tokens);
         ScheduleRow {
             request,
             phase,
             scheduled_ns: at.map(|at| at.0),
-            input_tokens: Some(planned.input_tokens),
-            max_tokens: planned.max_tokens.or(scene.plan.request.max_tokens),
+            input_tokens: planned.map(|p| p.input_tokens),
+            max_tokens: max_tokens.or(scene.plan.request.max_tokens),
         }
     };
     let timed = [(Phase::Warmup, &scene.schedule.warmup), (Phase::Measured, &scene.schedule.measured)];

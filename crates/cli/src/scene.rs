@@ -6,6 +6,7 @@ use crate::resolve;
 use goodput_core::plan::{Data, HttpVersion, PLAN_VERSION, Plan, Protocol, Target as PlanTarget, TokenizerChoice};
 use goodput_core::rng::Seed;
 use goodput_core::schedule::Schedule;
+use goodput_core::timeline::Phase;
 use goodput_net::connection::TlsSettings;
 use goodput_net::probe::{self, EngineFacts, ProbeError, Prober};
 use goodput_net::target::Target;
@@ -17,6 +18,9 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Prompts built before the run at most; later ones are built while it runs, off the receive path.
+const PREPARED_MAX: u64 = 20_000;
+
 /// A run, ready to go.
 pub(crate) struct Scene {
     pub(crate) plan: Plan,
@@ -25,8 +29,6 @@ pub(crate) struct Scene {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) workload: Arc<Workload>,
     pub(crate) schedule: Schedule,
-    /// The model's own tokenizer, if there is one to count output with.
-    pub(crate) output_tokenizer: Option<Tokenizer>,
 }
 
 /// Asks the server, freezes the plan and prepares the workload.
@@ -42,7 +44,7 @@ pub(crate) fn prepare(args: &RunArgs) -> Result<Scene, Failure> {
     let first = urls.first().ok_or_else(|| Failure::input("no --url given"))?;
     let prober = Prober::new(first, &tls, headers.clone()).map_err(|e| unreachable(&e))?;
     let engine = probe::identify(&prober).map_err(|e| unreachable(&e))?;
-    let plan = match stored {
+    let mut plan = match stored {
         Some(plan) => Plan { target: PlanTarget { urls, ..plan.target }, ..plan },
         None => fresh_plan(args, urls, &prober, &engine)?,
     };
@@ -56,10 +58,9 @@ pub(crate) fn prepare(args: &RunArgs) -> Result<Scene, Failure> {
         .map_err(|e| unreachable(&ProbeError::Target(e)))?;
     let schedule = arrival::schedule(&plan).map_err(|e| Failure::input(e.to_string()))?;
     let tokenizer = tokenizer(&plan, &prober)?;
-    let output_tokenizer =
-        matches!(plan.workload.tokenizer, TokenizerChoice::File(_)).then(|| tokenizer.clone());
-    let workload = Arc::new(workload(&plan, tokenizer)?);
-    Ok(Scene { plan, targets, engine, headers, workload, schedule, output_tokenizer })
+    let workload = workload(&plan, tokenizer)?;
+    plan.workload.data_sha256 = workload.report().data_sha256.clone();
+    Ok(Scene { plan, targets, engine, headers, workload: Arc::new(workload), schedule })
 }
 
 fn unreachable(error: &ProbeError) -> Failure {
@@ -169,19 +170,26 @@ fn tokenizer(plan: &Plan, prober: &Prober) -> Result<Tokenizer, Failure> {
             let (prober, model) = (prober.clone(), plan.target.model.clone());
             let tokenize = move |text: &str| probe::tokenize(&prober, &model, text);
             tokenize("hello").map_err(Failure::invalid)?;
-            Ok(Tokenizer::server("server", Arc::new(tokenize)))
+            Ok(Tokenizer::server("server", Box::new(tokenize)))
         }
     }
 }
 
 fn workload(plan: &Plan, tokenizer: Tokenizer) -> Result<Workload, Failure> {
-    let wrong = |e: goodput_workload::WorkloadError| Failure::input(e.to_string());
-    match &plan.workload.data {
-        Data::Random => Workload::prepare(plan, Inputs { data: None, tokenizer }).map_err(wrong),
+    let wrong = |e: &dyn std::fmt::Display| Failure::input(e.to_string());
+    let mut workload = match &plan.workload.data {
+        Data::Random => Workload::prepare(plan, Inputs { data: None, tokenizer }).map_err(|e| wrong(&e))?,
         Data::Sharegpt { path, .. } | Data::Jsonl { path, .. } => {
             let file = File::open(path).map_err(|e| Failure::input(format!("cannot open {path}: {e}")))?;
             let mut reader = BufReader::with_capacity(1 << 20, file);
-            Workload::prepare(plan, Inputs { data: Some(&mut reader), tokenizer }).map_err(wrong)
+            let inputs = Inputs { data: Some(&mut reader), tokenizer };
+            Workload::prepare(plan, inputs).map_err(|e| wrong(&e))?
         }
+    };
+    // Prompts are built before the run, so that building them takes no core from it.
+    for phase in [Phase::Warmup, Phase::Measured] {
+        let count = workload.announced(phase).unwrap_or(0).min(PREPARED_MAX);
+        workload.prepare_first(phase, count).map_err(|e| wrong(&e))?;
     }
+    Ok(workload)
 }

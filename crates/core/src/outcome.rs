@@ -107,7 +107,7 @@ pub enum Outcome {
         /// The system's words.
         message: String,
     },
-    /// The peer reset or closed the connection in the middle of the answer's framing.
+    /// The peer reset the connection, or closed it before any part of an answer.
     Reset,
     /// Bytes that are not the protocol: not a stream, broken JSON, broken HTTP.
     Protocol {

@@ -34,6 +34,11 @@ impl RunClock {
         Nanos(u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Sleeps until the epoch has come.
+    pub fn wait_for_epoch(&self) {
+        std::thread::sleep(self.epoch.saturating_duration_since(Instant::now()));
+    }
+
     /// Unix time of the epoch in nanoseconds.
     #[must_use]
     pub const fn wall_at_epoch_ns(&self) -> u64 {
@@ -44,12 +49,6 @@ impl RunClock {
     #[must_use]
     pub fn anchor(&self) -> (Nanos, u64) {
         (self.now(), sys::realtime_ns())
-    }
-
-    /// The present difference between the wall clock and this one.
-    #[must_use]
-    pub fn wall_offset(&self) -> WallOffset {
-        WallOffset { wall_minus_run_ns: i128::from(sys::realtime_ns()) - i128::from(self.now().0) }
     }
 
     /// What one reading of the clock costs, in nanoseconds: the median over a few batches.
@@ -70,20 +69,63 @@ impl RunClock {
     }
 }
 
-/// The difference of the wall clock and the run's clock at one moment.
-#[derive(Debug, Clone, Copy)]
-pub struct WallOffset {
+/// How long a sampled difference of the two clocks is used. Clocks are slewed by at most 500 ppm, so it is off by
+/// half a microsecond at the end.
+const OFFSET_LASTS: Nanos = Nanos::from_millis(1);
+/// A sample is as good as the time it took; a thread that loses its core in the middle of one takes far longer.
+const GOOD_SAMPLE: Nanos = Nanos(500);
+/// Samples taken in search of a good one.
+const SAMPLES_MAX: usize = 5;
+
+/// Moves wall-clock stamps to the run's clock. One for each thread that reads stamps.
+#[derive(Debug)]
+pub struct WallTracker {
+    clock: RunClock,
     wall_minus_run_ns: i128,
+    sampled_at: Option<Nanos>,
 }
 
-impl WallOffset {
-    /// A wall-clock stamp on the run's clock; `None` if it lies before the epoch or after `not_after`, which only
-    /// a stepped wall clock can cause.
+impl WallTracker {
+    /// A tracker for stamps that arrive from now on.
     #[must_use]
-    pub fn to_run(self, wall_ns: u64, not_after: Nanos) -> Option<Nanos> {
-        let run = i128::from(wall_ns) - self.wall_minus_run_ns;
-        u64::try_from(run).ok().map(Nanos).filter(|at| *at <= not_after)
+    pub const fn new(clock: RunClock) -> Self {
+        Self { clock, wall_minus_run_ns: 0, sampled_at: None }
     }
+
+    /// A wall-clock stamp on the run's clock; `None` if it lies before the epoch or after `now`, which only a
+    /// stepped wall clock can cause.
+    pub fn to_run(&mut self, wall_ns: u64, now: Nanos) -> Option<Nanos> {
+        if self.sampled_at.is_none_or(|at| now.since(at) >= OFFSET_LASTS) {
+            self.sample(now);
+        }
+        on_run_clock(wall_ns, self.wall_minus_run_ns, now)
+    }
+
+    /// Reads the wall clock between two readings of the run's clock; the narrowest of a few tries is kept.
+    fn sample(&mut self, now: Nanos) {
+        let mut best: Option<(Nanos, i128)> = None;
+        for _ in 0..SAMPLES_MAX {
+            let before = self.clock.now();
+            let wall = sys::realtime_ns();
+            let width = self.clock.now().since(before);
+            let middle = i128::from(before.0) + i128::from(width.0 / 2);
+            if best.is_none_or(|(narrowest, _)| width < narrowest) {
+                best = Some((width, i128::from(wall) - middle));
+            }
+            if width <= GOOD_SAMPLE {
+                break;
+            }
+        }
+        if let Some((_, offset)) = best {
+            self.wall_minus_run_ns = offset;
+            self.sampled_at = Some(now);
+        }
+    }
+}
+
+fn on_run_clock(wall_ns: u64, wall_minus_run_ns: i128, now: Nanos) -> Option<Nanos> {
+    let run = i128::from(wall_ns) - wall_minus_run_ns;
+    u64::try_from(run).ok().map(Nanos).filter(|at| *at <= now)
 }
 
 #[cfg(test)]
@@ -92,10 +134,23 @@ mod tests {
 
     #[test]
     fn wall_stamps_move_to_the_run_clock() {
-        let offset = WallOffset { wall_minus_run_ns: 1_000 };
-        assert_eq!(offset.to_run(1_500, Nanos(600)), Some(Nanos(500)));
-        assert_eq!(offset.to_run(1_500, Nanos(400)), None, "a stamp from the future is no stamp");
-        assert_eq!(offset.to_run(900, Nanos(400)), None, "nor is one from before the run");
+        assert_eq!(on_run_clock(1_500, 1_000, Nanos(600)), Some(Nanos(500)));
+        assert_eq!(on_run_clock(1_500, 1_000, Nanos(400)), None, "a stamp from the future is no stamp");
+        assert_eq!(on_run_clock(900, 1_000, Nanos(400)), None, "nor is one from before the run");
+    }
+
+    #[test]
+    fn a_stamp_taken_now_is_now() {
+        let clock = RunClock::start();
+        let mut tracker = WallTracker::new(clock);
+        for _ in 0..100 {
+            let before = clock.now();
+            let wall = sys::realtime_ns();
+            let after = clock.now();
+            let at = tracker.to_run(wall, clock.now()).unwrap_or(after);
+            let slack = Nanos::from_millis(5);
+            assert!(at.saturating_add(slack) >= before && at <= after.saturating_add(slack));
+        }
     }
 
     #[test]

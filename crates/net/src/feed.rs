@@ -36,6 +36,8 @@ pub struct Prepared {
     pub turn: u32,
     /// The head in parts, for HTTP/2.
     pub head: Arc<Head>,
+    /// Value of the `x-request-id` header.
+    pub request_id: String,
     /// HTTP/1.1 head and body; `body_at` tells where the head ends.
     pub bytes: Vec<u8>,
     /// Where in `bytes` the body begins.
@@ -216,6 +218,7 @@ mod tests {
                 session: id.index,
                 turn: 0,
                 head: Arc::new(Head { path: "/".into(), headers: vec![] }),
+                request_id: String::new(),
                 bytes: id.index.to_le_bytes().to_vec(),
                 body_at: 0,
                 reply: ReplyConfig::new(Protocol::OpenaiChat),

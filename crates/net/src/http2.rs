@@ -169,7 +169,7 @@ impl Stream {
             Err(end) => end,
             Ok(shared) => {
                 let target = &self.context.shared.targets[prepared.target];
-                let head = request_head(target, &prepared.head);
+                let head = request_head(target, &prepared.head, &prepared.request_id);
                 let now = self.now();
                 timeline.instants.sent = Some(now);
                 at = at.max(now);
@@ -288,15 +288,17 @@ fn broken(_error: &h2::Error) -> End {
 }
 
 /// The pseudo-headers and headers of a request, from the parts that the HTTP/1 head is made of.
-fn request_head(target: &Target, head: &crate::feed::Head) -> Request<()> {
+fn request_head(target: &Target, head: &crate::feed::Head, request_id: &str) -> Request<()> {
     let scheme = if target.tls.is_some() { "https" } else { "http" };
     let mut request = Request::new(());
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_2;
     *request.uri_mut() = format!("{scheme}://{}{}", target.host, head.path).parse().unwrap_or_default();
-    for (name, value) in head.headers.iter() {
-        let name = http::HeaderName::try_from(name.as_str());
-        let value = http::HeaderValue::try_from(value.as_str());
+    let own = [("content-type", "application/json"), (crate::source::REQUEST_ID, request_id)];
+    let given = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in own.into_iter().chain(given) {
+        let name = http::HeaderName::try_from(name);
+        let value = http::HeaderValue::try_from(value);
         if let (Ok(name), Ok(value)) = (name, value) {
             request.headers_mut().append(name, value);
         }

@@ -6,7 +6,7 @@
 //!
 //! It never waits for the caller: finished records leave through a deep channel, and a full one is counted.
 
-use crate::clock::RunClock;
+use crate::clock::{RunClock, WallTracker};
 use crate::connection::{Connection, OpenError};
 use crate::feed::{Feed, Prepared};
 use crate::release::ToRelease;
@@ -140,6 +140,9 @@ pub(crate) struct ReceiveThread {
     used: usize,
     arrivals: Vec<(usize, Arrival)>,
     plain: Vec<u8>,
+    wall: WallTracker,
+    /// Kept alive here: a wake-up that is still on its way is lost when the last handle closes.
+    _waker: Arc<Waker>,
     stats: ReceiveStats,
     stopping: bool,
 }
@@ -153,9 +156,10 @@ pub(crate) struct Channels {
 
 impl ReceiveThread {
     /// A thread's state and the waker that makes it look into its inbox.
-    pub(crate) fn new(channels: Channels, shared: Shared) -> io::Result<(Self, Waker)> {
+    pub(crate) fn new(channels: Channels, shared: Shared) -> io::Result<(Self, Arc<Waker>)> {
         let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), WAKE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let wall = WallTracker::new(shared.clock);
         let thread = Self {
             poll,
             inbox: channels.inbox,
@@ -170,6 +174,8 @@ impl ReceiveThread {
             used: 0,
             arrivals: Vec::new(),
             plain: Vec::new(),
+            wall,
+            _waker: waker.clone(),
             stats: ReceiveStats::default(),
             stopping: false,
         };
@@ -240,7 +246,7 @@ impl ReceiveThread {
     fn stamp(&mut self, realtime_ns: Option<u64>) -> Stamp {
         self.stats.reads += 1;
         let now = self.shared.clock.now();
-        let arrived = realtime_ns.and_then(|wall| self.shared.clock.wall_offset().to_run(wall, now));
+        let arrived = realtime_ns.and_then(|wall| self.wall.to_run(wall, now));
         self.stats.stamped_reads += u64::from(arrived.is_some());
         self.stats.rejected_stamps += u64::from(realtime_ns.is_some() && arrived.is_none());
         let at = arrived.unwrap_or(now);

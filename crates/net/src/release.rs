@@ -26,6 +26,13 @@ use std::time::Duration;
 /// Longest sleep: how soon a change of progress is published at the latest.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// However the release thread ends, by the end of the run or by a panic, the receive threads end with it.
+impl Drop for Lines {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// What the release thread is told.
 pub(crate) enum ToRelease {
     /// A request is over; its connection, if it can be used again.
@@ -39,7 +46,7 @@ pub(crate) enum ToRelease {
 /// A receive thread, as the release thread sees it.
 pub(crate) struct Outlet {
     pub(crate) inbox: Sender<ToReceive>,
-    pub(crate) waker: Waker,
+    pub(crate) waker: Arc<Waker>,
 }
 
 impl Outlet {
@@ -129,6 +136,7 @@ impl ReleaseThread {
     /// Runs the driver to its end.
     pub(crate) fn run(mut self) -> ReleaseStats {
         sys::sharpen_timers();
+        self.shared.clock.wait_for_epoch();
         let mut stats = ReleaseStats::default();
         let mut actions = Vec::new();
         let mut over = false;
@@ -147,7 +155,6 @@ impl ReleaseThread {
             }
             self.wait(&mut actions);
         }
-        self.lines.stop();
         self.shared.feed.stop();
         stats.measured_from = self.driver.measured_from();
         stats.cpu_ns = sys::thread_cpu_ns();

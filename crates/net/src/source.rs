@@ -2,7 +2,8 @@
 
 use crate::feed::{Head, Prepared, RequestSource};
 use crate::target::Target;
-use goodput_core::plan::Plan;
+use goodput_core::plan::{Plan, Protocol};
+use goodput_core::timeline::Phase;
 use goodput_drive::driver::RequestId;
 use goodput_wire::reply::ReplyConfig;
 use goodput_wire::request::{BodySpec, PromptRef, RequestError, UsageAsk, encode_body, encode_head};
@@ -17,10 +18,16 @@ pub enum SourceError {
     /// `--body` is not a JSON object.
     #[error("--body is not a JSON object: {0}; expected something like '{{\"temperature\": 0}}'")]
     Extra(String),
+    /// The server's tokenizer failed.
+    #[error("cannot build a prompt: {0}")]
+    Tokenizer(String),
     /// A body or head cannot be written.
     #[error("cannot write a request: {0}")]
     Request(#[from] RequestError),
 }
+
+/// The header by which a server's own record of a request can be joined to ours.
+pub const REQUEST_ID: &str = "x-request-id";
 
 /// Requests of one plan, as bytes for its targets.
 pub struct PlanSource {
@@ -48,7 +55,7 @@ impl PlanSource {
         headers: Vec<(String, String)>,
     ) -> Result<Self, SourceError> {
         let extra = plan.request.body.as_deref().map(parse_extra).transpose()?;
-        let choices = extra.as_ref().and_then(|e| e.get("n")).and_then(Value::as_u64).unwrap_or(1);
+        let choices = number(extra.as_ref(), "n").unwrap_or(1).max(1);
         let destinations = targets
             .iter()
             .map(|target| Destination {
@@ -60,28 +67,69 @@ impl PlanSource {
             })
             .collect();
         let source =
-            Self { plan, workload, extra, choices: u32::try_from(choices).unwrap_or(1).max(1), destinations };
+            Self { plan, workload, extra, choices, destinations };
         for destination in &source.destinations {
-            source.head_bytes(destination, 0)?;
+            source.head_bytes(destination, 0, "")?;
         }
-        source.encode(&source.workload.request(goodput_core::timeline::Phase::Measured, 0), true)?;
+        let first = source.request(RequestId { phase: Phase::Measured, index: 0 })?;
+        source.encode(&first, true)?;
         Ok(source)
     }
 
-    fn head_bytes(&self, destination: &Destination, length: usize) -> Result<Vec<u8>, RequestError> {
-        let headers: Vec<(&str, &str)> =
+    fn request(&self, id: RequestId) -> Result<Request, SourceError> {
+        self.workload.request(id.phase, id.index).map_err(|e| SourceError::Tokenizer(e.to_string()))
+    }
+
+    /// Unique within the run, and (by the salt) among runs: `goodput-<salt or seed>-m17`, `w` for warm-up.
+    fn request_id(&self, id: RequestId) -> String {
+        let phase = match id.phase {
+            Phase::Warmup => 'w',
+            Phase::Measured => 'm',
+        };
+        match &self.plan.salt {
+            Some(salt) => format!("goodput-{salt}-{phase}{}", id.index),
+            None => format!("goodput-{}-{phase}{}", self.plan.seed.0, id.index),
+        }
+    }
+
+    fn head_bytes(
+        &self,
+        destination: &Destination,
+        length: usize,
+        request_id: &str,
+    ) -> Result<Vec<u8>, RequestError> {
+        let mut headers: Vec<(&str, &str)> =
             destination.head.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        headers.push((REQUEST_ID, request_id));
         encode_head("POST", &destination.head.path, &destination.host, &headers, Some(length))
+    }
+
+    /// What the answer is read against. Members of `--body` win, as they do in the body itself.
+    fn reply_config(&self, request: &Request) -> ReplyConfig {
+        let shape = &self.plan.request;
+        let extra = self.extra.as_ref();
+        let flag = |name: &str| extra.and_then(|e| e.get(name)).and_then(Value::as_bool);
+        let limit = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| number(extra, name));
+        ReplyConfig {
+            stream: flag("stream").unwrap_or(shape.stream),
+            max_tokens: limit.or(request.max_tokens).or(shape.max_tokens),
+            ignore_eos: flag("ignore_eos").unwrap_or(shape.ignore_eos),
+            choices: self.choices,
+            ..ReplyConfig::new(self.plan.target.protocol)
+        }
     }
 
     fn encode(&self, request: &Request, ask_usage: bool) -> Result<Vec<u8>, RequestError> {
         let shape = &self.plan.request;
-        let messages: Vec<(String, String)>;
+        let (messages, text);
         let prompt = match &request.prompt {
-            Prompt::Text(text) => PromptRef::Text(text),
-            Prompt::Messages(list) => {
-                messages = list.iter().map(|m| (m.role.clone(), m.content.clone())).collect();
+            Prompt::Messages(list) if self.plan.target.protocol == Protocol::OpenaiChat => {
+                messages = list.iter().map(|m| (m.role.clone(), m.content.clone())).collect::<Vec<_>>();
                 PromptRef::Messages(&messages)
+            }
+            prompt => {
+                text = prompt.as_text();
+                PromptRef::Text(&text)
             }
         };
         encode_body(&BodySpec {
@@ -106,31 +154,26 @@ impl RequestSource for PlanSource {
     /// If a prompt cannot be written although the first one could: all prompts of a data set are of one kind, and
     /// the protocols refuse kinds, not contents.
     fn build(&self, id: RequestId, ask_usage: bool) -> Prepared {
-        let request = self.workload.request(id.phase, id.index);
+        let request = self.request(id).expect("a prompt: only the server's tokenizer can fail, and it is asked before");
         let target = usize::try_from(id.index).unwrap_or(0) % self.destinations.len();
         let destination = &self.destinations[target];
+        let request_id = self.request_id(id);
         let body = self.encode(&request, ask_usage).expect("a prompt of a kind that could be written before");
         let mut bytes = self
-            .head_bytes(destination, body.len())
+            .head_bytes(destination, body.len(), &request_id)
             .expect("headers that could be written before");
         let body_at = bytes.len();
         bytes.extend_from_slice(&body);
-        let shape = &self.plan.request;
         Prepared {
             id,
             target,
             session: request.session,
             turn: request.turn,
             head: destination.head.clone(),
+            request_id,
             bytes,
             body_at,
-            reply: ReplyConfig {
-                stream: shape.stream,
-                max_tokens: request.max_tokens.or(shape.max_tokens),
-                ignore_eos: shape.ignore_eos,
-                choices: self.choices,
-                ..ReplyConfig::new(self.plan.target.protocol)
-            },
+            reply: self.reply_config(&request),
             planned_input: Some(request.input_tokens),
             asks_usage: ask_usage,
         }
@@ -139,4 +182,8 @@ impl RequestSource for PlanSource {
 
 fn parse_extra(text: &str) -> Result<Map<String, Value>, SourceError> {
     serde_json::from_str(text).map_err(|e| SourceError::Extra(e.to_string()))
+}
+
+fn number(extra: Option<&Map<String, Value>>, name: &str) -> Option<u32> {
+    u32::try_from(extra?.get(name)?.as_u64()?).ok()
 }
