@@ -121,18 +121,16 @@ fn pure_crates_name_no_outside_world() {
 
 /// The modules named right behind `std::`, grouped imports included.
 fn std_modules(code: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("std::") {
-        let rest = &code[at + "std::".len()..];
-        let group =
-            rest.strip_prefix('{').map(|group| at_depth_one(group)).unwrap_or_else(|| rest.to_owned());
-        for path in group.split(',') {
-            found.push(path.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect());
-            if !rest.starts_with('{') {
-                break;
-            }
+    let name = |path: &str| path.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let mut found: Vec<String> = Vec::new();
+    for (at, std) in code.match_indices("std::") {
+        let rest = &code[at + std.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(at_depth_one(group).split(',').map(name)),
+            None => found.push(name(rest)),
         }
     }
+    found.retain(|module| !module.is_empty());
     found
 }
 
