@@ -125,6 +125,22 @@ fn a_run_as_short_as_its_requests_is_called_short() {
     assert!(fired.contains("short_run") && !fired.contains("over_capacity"), "{fired:?}");
 }
 
+/// A cap of one holds requests back that the server could well have taken: that is not the server's capacity.
+#[test]
+fn a_cap_is_not_the_capacity() {
+    let mut free = 0.0_f64;
+    let serve = |(i, at): (usize, f64)| {
+        let begin = free.max(at);
+        free = begin + 0.1;
+        let mut t = request(i, begin, begin + 0.02, free);
+        t.instants.scheduled = Some(seconds(at));
+        t
+    };
+    let requests: Vec<Timeline> = arrivals(20.0, 1_000).into_iter().enumerate().map(serve).collect();
+    let fired = fired(&requests);
+    assert!(fired.is_disjoint(&["over_capacity", "short_run"].map(str::to_owned).into()), "{fired:?}");
+}
+
 /// What the run cuts off has not been completed, so it does not hide the queue.
 #[test]
 fn a_drain_limit_does_not_hide_the_queue() {

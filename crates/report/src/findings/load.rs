@@ -73,7 +73,9 @@ impl Kept {
         let s = c.summary;
         // A burst of everything at once has no rate that a server could keep up with.
         let rated = s.load.kind != LoadKind::Closed.name() && s.load.scheduled_rps.is_some();
-        let rated = rated && s.counts.issued >= ENOUGH;
+        // Under a cap that holds requests back, the cap decides what is completed, which has a finding of its own.
+        let capped = c.percentile("cap_wait", "p99").is_some_and(|wait| wait > LATE_MS);
+        let rated = rated && s.counts.issued >= ENOUGH && !capped;
         let (completed, sent) = s.throughput.requests_per_s.zip(s.load.offered_rps).filter(|_| rated)?;
         Some(Self { completed, expected: sent * c.share(s.counts.ok + c.outcome("cancelled")) })
     }

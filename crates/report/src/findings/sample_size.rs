@@ -29,27 +29,18 @@ fn least_samples(level: f64, wanted: Support) -> u64 {
     enough_at
 }
 
+/// The marks in the report say which figures are thin; here is what the most demanding of them needs.
 pub(super) fn few_samples(c: &FindingContext<'_>) -> Option<Seen> {
-    let thin = |d: &Distribution| -> Vec<String> {
-        let not_ok = d.percentiles.iter().filter(|(_, q)| q.value.is_some() && q.support != "ok");
-        not_ok.map(|(name, q)| format!("{name} {}", q.support)).collect()
+    let thin = |d: &Distribution| -> Option<(u64, String)> {
+        let thin = d.percentiles.iter().filter(|(_, q)| q.value.is_some() && q.support != "ok");
+        thin.filter_map(|(name, _)| samples_needed(name).map(|(ok, _)| (ok, name.clone()))).max()
     };
-    let metrics: Vec<(&str, &Distribution)> =
-        MAIN.iter().filter_map(|&name| c.metric(name).map(|d| (name, d))).collect();
-    let evidence: Vec<String> = metrics
-        .iter()
-        .map(|(name, d)| (name, d.n, thin(d)))
-        .filter(|(_, _, thin)| !thin.is_empty())
-        .map(|(name, n, thin)| format!("{name}: {} from {} samples", thin.join(", "), count(n)))
-        .collect();
-    let thinnest = metrics
-        .iter()
-        .flat_map(|(_, d)| d.percentiles.iter())
-        .filter(|(_, q)| q.value.is_some() && q.support != "ok")
-        .filter_map(|(name, _)| samples_needed(name).map(|(ok, _)| (ok, name)))
-        .max()?;
-    let message = format!("there are too few samples for {}, which needs {}", thinnest.1, count(thinnest.0));
-    Some(evidence.into_iter().fold(Seen::new(message), Seen::evidence))
+    let metrics: Vec<(&str, u64, (u64, String))> =
+        MAIN.iter().filter_map(|&name| c.metric(name).and_then(|d| Some((name, d.n, thin(d)?)))).collect();
+    let (needed, percentile) = metrics.iter().map(|(_, _, thin)| thin).max()?;
+    let seen =
+        Seen::new(format!("there are too few samples for {percentile}, which needs {}", count(*needed)));
+    Some(metrics.iter().fold(seen, |seen, (name, n, _)| seen.evidence(format!("{name} has {}", count(*n)))))
 }
 
 pub(super) fn inline_slo(c: &FindingContext<'_>) -> Option<Seen> {

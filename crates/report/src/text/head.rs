@@ -149,7 +149,7 @@ fn throughput(s: &Summary) -> String {
         optional(t.total_tokens_per_s)
     );
     if let Some(peak) = t.peak_output_tokens_per_s {
-        text += &format!("; busiest second {} output tokens", figure(peak));
+        text += &format!("; busiest second {} output tokens", given(peak));
     }
     text
 }
@@ -157,7 +157,7 @@ fn throughput(s: &Summary) -> String {
 fn in_flight(s: &Summary) -> String {
     let c = &s.concurrency;
     let (mean, ratio) = (optional(c.mean), optional(c.little_ratio));
-    format!("mean {mean}, peak {} requests; Little's law (lambda W / L) {ratio}", count(c.peak))
+    format!("mean {mean}, peak {}; Little's law (lambda W / L) {ratio}", counted(c.peak, "request"))
 }
 
 fn tokens(s: &Summary) -> String {

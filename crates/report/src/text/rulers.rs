@@ -3,7 +3,7 @@
 use super::marks::{ANECDOTE, WEAK};
 use crate::layout::{WIDTH, paragraph, table, table_width};
 use crate::number::{count, figure};
-use goodput_core::ruler::{ChoiceDiff, Ruler, diff_choices, ruler};
+use goodput_core::ruler::{ChoiceDiff, diff_choices, ruler};
 use goodput_core::summary::Summary;
 
 /// Values whose ratio is this close to 1 are the same figure.
@@ -12,7 +12,7 @@ const SAME: f64 = 1e-9;
 /// One row of the table.
 struct Row {
     title: &'static str,
-    /// The names by which a ruler's choices say that they move it, its own first.
+    /// The names by which a ruler's choices say that they move it.
     moved_by: &'static [&'static str],
     value: Value,
 }
@@ -91,24 +91,44 @@ impl Row {
 
     fn differs(&self, a: &Summary, b: &Summary) -> bool {
         match (self.number(a), self.number(b)) {
-            (Some(a), Some(b)) => (a - b).abs() > SAME * a.abs().max(b.abs()),
+            (Some(a), Some(b)) => !same(a, b),
             (a, b) => a.is_some() != b.is_some(),
         }
     }
 }
 
-/// One table with the main figures under every ruler, and below it, for each ruler that differs from the canonical one
-/// (or from the first, without it), the choices that cause the differences. Ends with a newline; empty without a summary.
+fn same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SAME * a.abs().max(b.abs())
+}
+
+/// One table with the main figures under every ruler, and below it the choices behind the differences: those of the
+/// canonical ruler (or of the first, without it) once, then those of each other ruler. A choice that cannot have acted in
+/// this run is left out. Ends with a newline; empty without a summary.
 #[must_use]
 pub fn rulers_table(summaries: &[Summary]) -> String {
     let Some(base) = summaries.iter().find(|s| s.ruler == "canonical").or(summaries.first()) else {
         return String::new();
     };
+    let others: Vec<Difference<'_>> = summaries
+        .iter()
+        .filter(|s| s.ruler != base.ruler)
+        .map(|other| Difference::between(base, other))
+        .collect();
     let mut text = tables(summaries);
     text += &legend(summaries);
-    for other in summaries.iter().filter(|s| s.ruler != base.ruler) {
+    let mut own: Vec<ChoiceDiff> = Vec::new();
+    for cause in others.iter().flat_map(|other| &other.causes) {
+        if !own.iter().any(|known| known.choice == cause.choice) {
+            own.push(cause.clone());
+        }
+    }
+    if !own.is_empty() {
+        text += &format!("\n{}:\n", base.ruler);
+        text += &choices(&own, |choice| &choice.a);
+    }
+    for other in &others {
         text.push('\n');
-        text += &differences(base, other);
+        text += &other.text(base);
     }
     text
 }
@@ -146,41 +166,63 @@ fn legend(summaries: &[Summary]) -> String {
     if parts.is_empty() { String::new() } else { paragraph("marks  ", &parts.join("; ")) }
 }
 
-fn differences(base: &Summary, other: &Summary) -> String {
-    let label = format!("{}: ", other.ruler);
-    let rows: Vec<&Row> = ROWS.iter().filter(|row| row.differs(base, other)).collect();
-    if rows.is_empty() {
-        return paragraph(&label, &format!("the same figures as {}", base.ruler));
-    }
-    let titles: Vec<&str> = rows.iter().map(|row| row.title.trim_end_matches(", ms")).collect();
-    let mut text = paragraph(&label, &format!("differs from {} in {}", base.ruler, titles.join(", ")));
-    if let Some((a, b)) = ruler(&base.ruler).zip(ruler(&other.ruler)) {
-        let is_count = |row: &&Row| matches!(row.value, Value::Count(_));
-        let same: Vec<&Row> = ROWS.iter().filter(is_count).filter(|row| !row.differs(base, other)).collect();
-        for cause in causes(a, b, &rows, &same) {
-            text += &paragraph("    ", &cause);
-        }
-    }
-    text
+/// What one ruler makes otherwise than another, and why.
+struct Difference<'a> {
+    other: &'a Summary,
+    rows: Vec<&'static str>,
+    causes: Vec<ChoiceDiff>,
 }
 
-/// The choices of `b` that move one of the rows, in words. A choice that moves a count which is the same under both rulers
-/// explains nothing. Token events of several protocols with the same words are one cause.
-fn causes(a: &Ruler, b: &Ruler, rows: &[&Row], same: &[&Row]) -> Vec<String> {
-    let moves = |diff: &ChoiceDiff, row: &Row| row.moved_by.iter().any(|name| diff.moves.contains(name));
-    let mut merged: Vec<(Vec<&str>, ChoiceDiff)> = Vec::new();
-    for diff in diff_choices(a, b) {
-        let idle = same.iter().any(|row| diff.moves.contains(&row.moved_by[0]));
-        if idle || !rows.iter().any(|row| moves(&diff, row)) {
-            continue;
+impl<'a> Difference<'a> {
+    fn between(base: &Summary, other: &'a Summary) -> Self {
+        let rows: Vec<&Row> = ROWS.iter().filter(|row| row.differs(base, other)).collect();
+        let moves = |diff: &ChoiceDiff| {
+            rows.iter().any(|row| row.moved_by.iter().any(|name| diff.moves.contains(name)))
+        };
+        let diffs = ruler(&base.ruler).zip(ruler(&other.ruler)).map(|(a, b)| diff_choices(a, b));
+        let causes = diffs.unwrap_or_default().into_iter();
+        let causes = causes.filter(|diff| moves(diff) && !is_idle(diff, base, other)).collect();
+        let rows = rows.iter().map(|row| row.title.trim_end_matches(", ms")).collect();
+        Self { other, rows, causes }
+    }
+
+    fn text(&self, base: &Summary) -> String {
+        let label = format!("{}: ", self.other.ruler);
+        if self.rows.is_empty() {
+            return paragraph(&label, &format!("the same figures as {}", base.ruler));
         }
-        match merged.iter_mut().find(|(_, known)| (&known.a, &known.b) == (&diff.a, &diff.b)) {
-            Some((choices, _)) => choices.push(diff.choice),
-            None => merged.push((vec![diff.choice], diff)),
+        let head = format!("differs from {} in {}, by", base.ruler, self.rows.join(", "));
+        paragraph(&label, &head) + &choices(&self.causes, |choice| &choice.b)
+    }
+}
+
+/// Whether a choice cannot have acted in this run, because something is unmoved that it cannot act without moving: the
+/// requests taken as ok, the tokens counted, or the span and the number of the gaps between token events.
+fn is_idle(diff: &ChoiceDiff, a: &Summary, b: &Summary) -> bool {
+    let same_samples = |metric: &str| match (a.metrics.get(metric), b.metrics.get(metric)) {
+        (Some(a), Some(b)) => a.n > 0 && a.n == b.n && a.mean.zip(b.mean).is_some_and(|(a, b)| same(a, b)),
+        _ => false,
+    };
+    diff.moves.iter().any(|name| match *name {
+        "ok" => a.counts.ok == b.counts.ok,
+        "output_tokens" => a.tokens.output == b.tokens.output,
+        "tpot" => same_samples("tpot") && same_samples("chunk_gap"),
+        _ => false,
+    })
+}
+
+/// Choices in words, a line each. Token events that are the same for several protocols are one line.
+fn choices(diffs: &[ChoiceDiff], words: fn(&ChoiceDiff) -> &str) -> String {
+    let mut lines: Vec<(String, &str)> = Vec::new();
+    for diff in diffs {
+        let (group, member) = diff.choice.split_once(", ").unwrap_or((diff.choice, ""));
+        let known = lines
+            .iter_mut()
+            .find(|(label, what)| *what == words(diff) && !member.is_empty() && label.starts_with(group));
+        match known {
+            Some((label, _)) => *label += &format!(" and {member}"),
+            None => lines.push((diff.choice.to_owned(), words(diff))),
         }
     }
-    merged
-        .into_iter()
-        .map(|(choices, diff)| format!("{}: {} ({}: {})", choices.join(" / "), diff.b, a.name, diff.a))
-        .collect()
+    lines.iter().map(|(label, what)| paragraph("    ", &format!("{label}: {what}"))).collect()
 }
