@@ -49,9 +49,9 @@ fn report(title: &str, config: FixedConfig, streams: u64, rounds: u64) -> io::Re
     for (name, spread) in
         [("lateness us", truth.lateness_us), ("TTFT ms", truth.ttft_ms), ("ITL ms", truth.itl_ms)]
     {
-        let Spread { n, mean, p50, p99, p999, max, .. } = spread;
+        let Spread { n, mean, p50, p90, p99, p999, max, .. } = spread;
         println!(
-            "  {name:12} n {n}  mean {mean:.3}  p50 {p50:.3}  p99 {p99:.3}  p99.9 {p999:.3}  max {max:.3}"
+            "  {name:12} n {n}  mean {mean:.3}  p50 {p50:.3}  p90 {p90:.3}  p99 {p99:.3}  p99.9 {p999:.3}  max {max:.3}"
         );
     }
     println!("  kernel-stamped arrivals: {} of {}", truth.arrivals.kernel_stamped, truth.requests.arrived);
