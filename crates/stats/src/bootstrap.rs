@@ -11,6 +11,7 @@
 //! Politis and Romano, "A circular block-resampling procedure for stationary data" (1992); Field and Welsh,
 //! "Bootstrapping clustered data", JRSS B 69 (2007).
 
+use crate::interval::Interval;
 use crate::quantile::{Method, quantile};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -160,8 +161,6 @@ impl Pooled {
 }
 
 /// Draws the statistic `how.resamples` times and takes its central share of `how.confidence`.
-///
-/// The ends are the Hyndman-Fan 6 quantiles of the drawn statistics: rank (B + 1) a/2, as Efron and Tibshirani.
 pub(crate) fn percentile_interval(
     value: f64,
     how: &Resampling,
@@ -170,15 +169,20 @@ pub(crate) fn percentile_interval(
     if !(how.confidence > 0.0 && how.confidence < 1.0) {
         return None;
     }
-    let mut drawn: Vec<f64> =
+    let drawn: Vec<f64> =
         (0..how.resamples).filter_map(|index| statistic(&mut Draw::new(how.seed, index))).collect();
+    let undefined = how.resamples - drawn.len() as u32;
+    let Interval { low, high } = central(drawn, how.confidence)?;
+    Some(Estimate { value, low, high, undefined })
+}
+
+/// The central share of drawn statistics: their Hyndman-Fan 6 quantiles, rank (B + 1) a/2, as Efron and Tibshirani.
+pub(crate) fn central(mut drawn: Vec<f64>, confidence: f64) -> Option<Interval> {
     drawn.sort_unstable_by(f64::total_cmp);
-    let tail = (1.0 - how.confidence) / 2.0;
-    Some(Estimate {
-        value,
+    let tail = (1.0 - confidence) / 2.0;
+    Some(Interval {
         low: quantile(&drawn, tail, Method::Weibull)?,
         high: quantile(&drawn, 1.0 - tail, Method::Weibull)?,
-        undefined: how.resamples - drawn.len() as u32,
     })
 }
 
@@ -188,7 +192,7 @@ pub(crate) struct Draw {
 }
 
 impl Draw {
-    fn new(seed: u64, index: u32) -> Self {
+    pub(crate) fn new(seed: u64, index: u32) -> Self {
         let mut key = *b"--------goodput-stats bootstrap.";
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let mut rng = ChaCha8Rng::from_seed(key);

@@ -7,6 +7,7 @@
 
 pub mod batch;
 mod binomial;
+pub mod blocks;
 pub mod bootstrap;
 pub mod bound;
 pub mod compare;
@@ -18,6 +19,7 @@ pub mod quantile;
 pub mod sample;
 mod sum;
 
+pub use blocks::Blocks;
 pub use bootstrap::{Estimate, Resampling};
 pub use bound::{RankInterval, early_stopping_rank, early_stopping_samples, order_statistic_ranks};
 pub use interval::Interval;
