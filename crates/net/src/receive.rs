@@ -14,7 +14,7 @@ use crate::sys;
 use crate::target::Target;
 use goodput_core::outcome::{CancelCause, ConnectFault};
 use goodput_core::time::Nanos;
-use goodput_core::timeline::Timeline;
+use goodput_core::timeline::{ConnectionUse, Timeline};
 use goodput_drive::deadline::Deadlines;
 use goodput_wire::Stamp;
 use goodput_wire::exchange::Exchange;
@@ -121,9 +121,12 @@ enum Arrival {
 
 struct Slot {
     assignment: Assignment,
-    /// Tells this occupant of the slot from an earlier one whose alarm is still pending.
+    /// Tells this occupant of the slot from an earlier one whose alarm or last bytes are still to be handled.
     serial: u64,
 }
+
+/// A slot and the serial of the connection that was in it.
+type Occupant = (usize, u64);
 
 /// One receive thread.
 pub(crate) struct ReceiveThread {
@@ -135,10 +138,10 @@ pub(crate) struct ReceiveThread {
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     serial: u64,
-    alarms: BinaryHeap<Reverse<(Nanos, usize, u64)>>,
+    alarms: BinaryHeap<Reverse<(Nanos, Occupant)>>,
     arena: Vec<u8>,
     used: usize,
-    arrivals: Vec<(usize, Arrival)>,
+    arrivals: Vec<(Occupant, Arrival)>,
     plain: Vec<u8>,
     wall: WallTracker,
     /// Kept alive here: a wake-up that is still on its way is lost when the last handle closes.
@@ -223,18 +226,19 @@ impl ReceiveThread {
             if slot.assignment.stage == Stage::Opening && !slot.assignment.connection.is_encrypted() {
                 return; // Nothing can arrive before the request is sent; `advance` reports a failed connect.
             }
+            let occupant = (index, slot.serial);
             let room = &mut self.arena[self.used..self.used + READ_MAX];
             let read = match slot.assignment.connection.receive(room) {
                 Ok(read) => read,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return self.arrivals.push((index, Arrival::Broken)),
+                Err(_) => return self.arrivals.push((occupant, Arrival::Broken)),
             };
             if read.bytes == 0 {
-                return self.arrivals.push((index, Arrival::Closed));
+                return self.arrivals.push((occupant, Arrival::Closed));
             }
             let stamp = self.stamp(read.realtime_ns);
-            self.arrivals.push((index, Arrival::Bytes { start: self.used, len: read.bytes, stamp }));
+            self.arrivals.push((occupant, Arrival::Bytes { start: self.used, len: read.bytes, stamp }));
             self.used += read.bytes;
             // With edge-triggered readiness a short read means that the socket is empty.
             if read.bytes < READ_MAX && !to_the_end {
@@ -258,7 +262,11 @@ impl ReceiveThread {
     fn digest(&mut self) {
         let arrivals = std::mem::take(&mut self.arrivals);
         let arena = std::mem::take(&mut self.arena);
-        for &(index, arrival) in &arrivals {
+        for &((index, serial), arrival) in &arrivals {
+            // A request that is sent again may already have taken the slot of its first attempt.
+            if self.slots[index].as_ref().is_none_or(|slot| slot.serial != serial) {
+                continue;
+            }
             match arrival {
                 Arrival::Bytes { start, len, stamp } => self.bytes(index, stamp, &arena[start..start + len]),
                 Arrival::Closed => self.end_of_stream(index, End::Eof),
@@ -370,7 +378,7 @@ impl ReceiveThread {
                 let readable =
                     self.poll.registry().reregister(&mut connection.stream, token, Interest::READABLE);
                 if let Some((at, _)) = running.deadlines.next() {
-                    self.alarms.push(Reverse((at, index, slot.serial)));
+                    self.alarms.push(Reverse((at, (index, slot.serial))));
                 }
                 if readable.is_err() {
                     self.end_of_stream(index, End::Reset);
@@ -397,8 +405,9 @@ impl ReceiveThread {
             return self.resend(running, connection.target);
         }
         let Running { mut timeline, prepared, exchange, deadlines, latest, .. } = *running;
+        let ended_by_us = matches!(end, End::Cancelled(_) | End::Timeout(_));
         let mut reply = exchange.finish(end);
-        if reply.refused_usage && prepared.asks_usage {
+        if reply.refused_usage && prepared.asks_usage && !ended_by_us {
             self.shared.feed.stop_asking_usage();
             timeline.notes.push("the server refuses to report usage; sent again without asking".to_owned());
             let prepared = self.shared.feed.build(prepared.id);
@@ -424,9 +433,11 @@ impl ReceiveThread {
         running.exchange = Exchange::new(running.prepared.reply);
         running.timeline.instants.connect_start = None;
         running.timeline.instants.connected = None;
-        running.timeline.connection.id = id;
+        let stale_retries = running.timeline.connection.stale_retries;
+        running.timeline.connection = ConnectionUse { id, stale_retries, ..ConnectionUse::default() };
         match Connection::begin(id, target, &self.shared.targets[target]) {
-            Ok(connection) => {
+            Ok(mut connection) => {
+                connection.uses = 1;
                 running.latest = now.max(running.latest);
                 self.adopt(Assignment { connection, running, stage: Stage::Opening });
             }
@@ -467,7 +478,7 @@ impl ReceiveThread {
             self.poll.registry().register(&mut assignment.connection.stream, Token(index), interest);
         self.serial += 1;
         if let Some((at, _)) = assignment.running.deadlines.next() {
-            self.alarms.push(Reverse((at, index, self.serial)));
+            self.alarms.push(Reverse((at, (index, self.serial))));
         }
         self.slots[index] = Some(Slot { assignment, serial: self.serial });
         if let Err(error) = registered {
@@ -503,7 +514,7 @@ impl ReceiveThread {
 
     fn expire(&mut self) {
         let now = self.shared.clock.now();
-        while let Some(&Reverse((at, index, serial))) = self.alarms.peek() {
+        while let Some(&Reverse((at, (index, serial)))) = self.alarms.peek() {
             if at > now {
                 return;
             }
@@ -520,7 +531,7 @@ impl ReceiveThread {
         let Some(slot) = self.slots.get(index).and_then(Option::as_ref) else { return };
         let Some((at, phase)) = slot.assignment.running.deadlines.next() else { return };
         if at > now {
-            self.alarms.push(Reverse((at, index, slot.serial)));
+            self.alarms.push(Reverse((at, (index, slot.serial))));
         } else {
             self.finish(index, End::Timeout(phase), now, false);
         }

@@ -10,6 +10,10 @@ use goodput_core::tokens::{TokenCount, TokenSource};
 use goodput_server::{FixedConfig, Running, Service, spawn};
 use harness::{Point, run};
 
+fn with_fault(point: Point, fault: &str) -> Point {
+    Point { headers: vec![("x-goodput-fault".into(), fault.into())], ..point }
+}
+
 fn server(tokens: u32) -> (Running, String) {
     let config = FixedConfig {
         ttft: Nanos::from_millis(10),
@@ -34,7 +38,10 @@ fn every_protocol_gives_whole_timelines() {
             assert_eq!(t.output, Some(TokenCount { count: 8, source: TokenSource::Server }));
             assert_eq!(t.token_chunks().map(|c| c.tokens).sum::<u32>(), 8);
             let first = t.token_chunks().next().unwrap().at;
-            assert!(first.since(t.instants.sent.unwrap()) >= Nanos::from_millis(10), "never before it is due");
+            assert!(
+                first.since(t.instants.sent.unwrap()) >= Nanos::from_millis(10),
+                "never before it is due"
+            );
             assert!(t.instants.scheduled.is_none(), "a closed loop has no schedule");
         }
         assert_eq!(facts.warm_connections, 4);
@@ -77,7 +84,7 @@ fn faults_land_in_their_outcomes() {
         ("split_utf8", "ok"),
     ];
     for (fault, outcome) in cases {
-        let (records, _) = run(Point::closed(&url, 3, 3).with_fault(fault));
+        let (records, _) = run(with_fault(Point::closed(&url, 3, 3), fault));
         let got: Vec<&str> = records.iter().map(|r| r.timeline.outcome.name()).collect();
         assert_eq!(got, [outcome; 3], "{fault}");
     }
@@ -86,7 +93,7 @@ fn faults_land_in_their_outcomes() {
 #[test]
 fn a_cut_in_the_middle_of_the_framing_is_no_success() {
     let (_server, url) = server(6);
-    let (records, _) = run(Point::closed(&url, 2, 2).with_fault("cut_after=3"));
+    let (records, _) = run(with_fault(Point::closed(&url, 2, 2), "cut_after=3"));
     for record in &records {
         assert!(!record.timeline.outcome.is_ok());
         assert_eq!(record.timeline.token_chunks().count(), 3, "what came is kept");
@@ -104,7 +111,7 @@ fn limits_are_kept_and_named() {
         ("hang_after=2", Timeouts { idle: limit, ..none }, TimeoutPhase::Idle, 2),
     ];
     for (fault, timeouts, phase, tokens) in cases {
-        let (records, _) = run(Point { timeouts, ..Point::closed(&url, 2, 2).with_fault(fault) });
+        let (records, _) = run(Point { timeouts, ..with_fault(Point::closed(&url, 2, 2), fault) });
         for record in &records {
             let t = &record.timeline;
             assert_eq!(t.outcome, Outcome::Timeout { phase }, "{fault}");
@@ -118,14 +125,14 @@ fn limits_are_kept_and_named() {
 fn short_answers_are_seen_when_the_end_was_to_be_ignored() {
     let (_server, url) = server(6);
     let point = Point { max_tokens: Some(9), ignore_eos: true, ..Point::closed(&url, 1, 1) };
-    let (records, _) = run(point.with_fault("close_after=4"));
+    let (records, _) = run(with_fault(point, "close_after=4"));
     assert!(!records[0].timeline.outcome.is_ok());
 }
 
 #[test]
 fn a_server_that_refuses_the_usage_option_is_asked_without_it() {
     let (_server, url) = server(5);
-    let (records, facts) = run(Point::closed(&url, 6, 2).with_fault("no_stream_options"));
+    let (records, facts) = run(with_fault(Point::closed(&url, 6, 2), "no_stream_options"));
     assert!(facts.usage_refused);
     for record in &records {
         let t = &record.timeline;
