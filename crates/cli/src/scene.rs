@@ -101,7 +101,7 @@ fn fresh_plan(
     let load = resolve::load(&args.load)?;
     let protocol = match args.target.protocol {
         Some(protocol) => protocol,
-        None => find_protocol(prober)?,
+        None => find_protocol(prober, engine)?,
     };
     let model = match (&args.target.model, engine.models.first()) {
         (Some(model), _) | (None, Some(model)) => model.clone(),
@@ -131,8 +131,8 @@ fn fresh_plan(
     })
 }
 
-fn find_protocol(prober: &Prober) -> Result<Protocol, Failure> {
-    probe::find_protocol(prober).map_err(|e| unreachable(&e))?.ok_or_else(|| {
+fn find_protocol(prober: &Prober, engine: &EngineFacts) -> Result<Protocol, Failure> {
+    probe::find_protocol(prober, engine).map_err(|e| unreachable(&e))?.ok_or_else(|| {
         Failure::invalid(format!("{} has none of the endpoints that can be measured", prober.target().url))
             .hint("tried /v1/chat/completions, /v1/completions and /generate; give --protocol if one is there after all")
     })

@@ -196,7 +196,7 @@ fn read_models(list: &Value, facts: &mut EngineFacts) {
             Some("vllm") => facts.engine = "vllm".into(),
             Some("sglang") => facts.engine = "sglang".into(),
             Some("llamacpp") => facts.engine = "llama.cpp".into(),
-            Some("goodput") => facts.engine = "goodput-sim".into(),
+            Some("goodput-sim") => facts.engine = "goodput-sim".into(),
             _ => {}
         }
     }
@@ -233,18 +233,22 @@ fn without_bulk(mut answer: Value) -> Value {
     answer
 }
 
-/// Finds the protocol to speak: the first whose endpoint exists. An endpoint that refuses an empty body exists.
+/// Finds the protocol to speak without generating anything. Engines that say who they are have chat; of others the
+/// first endpoint that answers a GET with anything but "not found" exists.
 ///
 /// # Errors
 /// [`ProbeError`] if the server cannot be asked.
-pub fn find_protocol(prober: &Prober) -> Result<Option<Protocol>, ProbeError> {
+pub fn find_protocol(prober: &Prober, engine: &EngineFacts) -> Result<Option<Protocol>, ProbeError> {
+    if matches!(engine.engine.as_str(), "vllm" | "sglang" | "llama.cpp" | "goodput-sim") {
+        return Ok(Some(Protocol::OpenaiChat));
+    }
     for protocol in [Protocol::OpenaiChat, Protocol::OpenaiCompletions, Protocol::Sglang] {
-        let status = prober.ask(protocol.path(), Some(b"{}"))?.status;
-        if !matches!(status, 404 | 405 | 501) {
+        if prober.ask(protocol.path(), None)?.status != 404 {
             return Ok(Some(protocol));
         }
     }
-    Ok(None)
+    // A server that lists models speaks the OpenAI protocols, even if it hides POST endpoints from a GET.
+    Ok((!engine.models.is_empty()).then_some(Protocol::OpenaiChat))
 }
 
 /// Token ids of a text, by the server's own `/tokenize`. vLLM takes `prompt`, SGLang too, llama.cpp `content`;

@@ -18,6 +18,7 @@ fn context() -> ReportContext {
         engine_version: Some("0.33.0".into()),
         partial: None,
         goodput: "0.1.0".into(),
+        client: None,
     }
 }
 

@@ -18,7 +18,7 @@ const SERVER: &[&str] = &[
 
 /// The load: a quiet stretch (the stall falls into it), two seconds far above capacity, and a quiet stretch again.
 const LOAD: &[&str] = &[
-    "--protocol", "openai-chat", "--steps", "12:9s,45:2s,12:7s", "--duration", "18s", "--warmup", "10", "--data",
+    "--protocol", "openai-chat", "--steps", "18:9s,45:2s,18:7s", "--duration", "18s", "--warmup", "10", "--data",
     "random", "--input-tokens", "uniform(32,128)", "--tokenizer", "bytes", "--max-tokens", "64", "--ignore-eos",
     "--slo", "ttft:500ms,tpot:25ms", "--seed", "7",
 ];

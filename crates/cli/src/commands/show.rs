@@ -7,6 +7,7 @@ use crate::printer::Printer;
 use crate::reading::Reading;
 use goodput_core::ruler::RULERS;
 use goodput_report::text;
+use goodput_store::manifest::Client;
 use goodput_store::reader::RunReader;
 
 /// Prints the run's report, or one table with all rulers.
@@ -56,5 +57,24 @@ pub(crate) fn text_context(run: &RunReader) -> text::ReportContext {
         engine_version: manifest.engine.version.clone(),
         partial: run.why_partial(),
         goodput: manifest.goodput.clone(),
+        client: client_line(&manifest.client),
     }
+}
+
+/// What the client did beside sending: the figures by which it is judged itself.
+fn client_line(client: &Client) -> Option<String> {
+    let mut parts = Vec::new();
+    if let (Some(ready), Some(p50), Some(max)) =
+        (client.warm_connections, client.connect_p50_ms, client.connect_max_ms)
+    {
+        parts.push(format!("{ready} connections set up before the start (p50 {p50:.2}, max {max:.2} ms, in no latency)"));
+    }
+    if let (Some(reads), Some(stamped)) = (client.reads, client.stamped_reads)
+        && reads > 0
+    {
+        let share = 100.0 * stamped as f64 / reads as f64;
+        parts.push(format!("{share:.0} % of reads with kernel stamps"));
+    }
+    parts.extend(client.cores_used.map(|cores| format!("{cores:.2} cores used")));
+    (!parts.is_empty()).then(|| parts.join("; "))
 }

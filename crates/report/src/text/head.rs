@@ -41,6 +41,9 @@ pub(super) fn facts(s: &Summary, context: &ReportContext) -> String {
         );
         text += &paragraph("lateness    ", &line);
     }
+    if let Some(line) = &context.client {
+        text += &paragraph("client      ", line);
+    }
     if let Some(line) = connect(s) {
         text += &paragraph("connect     ", &line);
     }

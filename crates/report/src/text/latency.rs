@@ -55,7 +55,11 @@ fn rows(s: &Summary) -> Vec<(&'static str, &Distribution)> {
                 .map(|(m, d)| (title(m), d)),
         );
     }
-    for metric in [Metric::ClientQueue, Metric::CapWait] {
+    // Without a cap nothing waits for a slot; what is left is the client's own lateness, which has its line already.
+    let capped = s.load.concurrency.is_some();
+    let waits: &[Metric] =
+        if capped { &[Metric::ClientQueue, Metric::CapWait] } else { &[Metric::ClientQueue] };
+    for &metric in waits {
         rows.extend(
             get(metric).filter(|d| tail(d).is_some_and(|ms| ms > WORTH_A_ROW_MS)).map(|d| (title(metric), d)),
         );

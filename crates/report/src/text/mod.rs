@@ -34,6 +34,8 @@ pub struct ReportContext {
     pub partial: Option<String>,
     /// Version of the program that measured.
     pub goodput: String,
+    /// What the client itself did, in words: connections, stamps, cores.
+    pub client: Option<String>,
 }
 
 /// The report of one run, ending with a newline.
