@@ -7,7 +7,7 @@
 
 use goodput_core::time::Nanos;
 use goodput_server::truth::Spread;
-use goodput_server::{FixedConfig, Service, Truth, raise_open_files, spawn};
+use goodput_server::{FixedConfig, Service, Truth, spawn};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, Read, Write};
@@ -18,7 +18,6 @@ const REQUEST: &[u8] =
     b"POST /v1/completions HTTP/1.1\r\ncontent-length: 30\r\n\r\n{\"prompt\":\"x\",\"stream\":true } ";
 
 fn main() -> io::Result<()> {
-    raise_open_files()?;
     let number =
         |at: usize, default: u64| std::env::args().nth(at).and_then(|a| a.parse().ok()).unwrap_or(default);
     let (streams, itl, seconds) = (number(1, 1_000), number(2, 10), number(3, 10));

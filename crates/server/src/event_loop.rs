@@ -79,6 +79,7 @@ impl EventLoop {
             }
         };
         listener.set_nonblocking(true)?;
+        sys::make_room_for_files(&listener)?;
         sys::widen_backlog(&listener)?;
         sys::stamp_arrivals(&listener)?;
         let poll = Poll::new()?;

@@ -96,21 +96,14 @@ impl From<Arc<AtomicBool>> for StopHandle {
     }
 }
 
-/// Serves on `listener` until stopped, on this thread, and returns the account of the run.
+/// Serves on `listener` until stopped, on this thread, and returns the account of the run. The process's limit on
+/// open files is raised as far as it may be, for thousands of connections.
 ///
 /// # Errors
 /// If there is no script to play, or if the poll, the alarm or the truth file fails. A connection that fails is
 /// only closed.
 pub fn serve(listener: TcpListener, setup: impl Into<Setup>, stop: &StopHandle) -> io::Result<Truth> {
     event_loop::EventLoop::new(listener, setup.into())?.run(stop)
-}
-
-/// Raises this process's limit on open files as far as it may, for thousands of connections, and returns it.
-///
-/// # Errors
-/// What the system says.
-pub fn raise_open_files() -> io::Result<u64> {
-    sys::raise_open_files()
 }
 
 /// A server on a thread of its own.

@@ -102,15 +102,15 @@ pub struct Spread {
 impl Spread {
     /// Of a histogram of ns, in a unit of so many ns.
     pub(crate) fn of(histogram: &Histogram, unit: f64) -> Self {
-        let quantile = |q| histogram.quantile(q) / unit;
+        let [p50, p90, p99, p999] = histogram.quantiles([0.5, 0.9, 0.99, 0.999]).map(|ns| ns / unit);
         Self {
             n: histogram.count(),
             mean: histogram.mean() / unit,
             min: histogram.min() / unit,
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
+            p50,
+            p90,
+            p99,
+            p999,
             max: histogram.max() / unit,
         }
     }

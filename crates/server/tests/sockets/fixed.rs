@@ -279,7 +279,6 @@ fn the_truth_file_joins_to_the_client() {
 
 #[test]
 fn a_thousand_streams_at_once() {
-    goodput_server::raise_open_files().unwrap();
     let server = spawn(Service::Fixed(FixedConfig { ttft: Nanos::from_millis(100), ..config() })).unwrap();
     let mut clients: Vec<Client> = (0..1_000).map(|_| Client::connect(server.addr)).collect();
     for client in &mut clients {
