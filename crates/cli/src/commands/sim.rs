@@ -4,7 +4,7 @@ use crate::args::{ListenArgs, SimCommand, SimFixedArgs, SimScriptArgs};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 use goodput_core::rng::Seed;
-use goodput_server::{FixedConfig, ScriptPlan, Service, Setup, StopHandle, Truth, raise_open_files, serve};
+use goodput_server::{FixedConfig, ScriptPlan, Service, Setup, StopHandle, Truth, serve};
 use goodput_wire::replay::Replay;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::{self, File};
@@ -53,8 +53,6 @@ fn read_script(path: &Path) -> Result<Replay, Failure> {
 }
 
 fn listen(service: Service, args: &ListenArgs, printer: Printer) -> Result<Exit, Failure> {
-    // Too few files only matter once that many clients come; the server then refuses them one by one.
-    drop(raise_open_files());
     let listener = TcpListener::bind((args.host, args.port)).map_err(|e| {
         Failure::input(format!("cannot listen on {}:{}: {e}", args.host, args.port))
             .hint("choose another --port; 0 takes a free one")
