@@ -138,7 +138,7 @@ begin "other rulers"
 "$goodput" show runs/a --ruler vllm --json >vllm.json
 holds vllm.json 'd["ruler"] == "vllm"' 'd["counts"]["issued"] == '"$scheduled" 'near("ttft", 50, 5)'
 "$goodput" show runs/a --rulers >rulers.txt
-for ruler in canonical vllm vllm-rs sglang sglang-oai; do
+for ruler in canonical vllm vllm-0.32 vllm-rs sglang sglang-oai; do
   grep -qw -- "$ruler" rulers.txt
 done
 "$goodput" explain tpot --ruler sglang >explain.txt
