@@ -203,11 +203,16 @@ impl Connection {
     pub(crate) fn decrypt(&mut self, mut cipher: &[u8], out: &mut Vec<u8>) -> io::Result<bool> {
         let Some(tls) = self.tls.as_mut() else { return Ok(false) };
         let mut closed = false;
-        while !cipher.is_empty() {
-            tls.read_tls(&mut cipher)?;
-            let state = tls
-                .process_new_packets()
-                .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {e}")))?;
+        // After the peer's goodbye nothing is taken any more.
+        while !cipher.is_empty() && tls.read_tls(&mut cipher)? > 0 {
+            let state = match tls.process_new_packets() {
+                Ok(state) => state,
+                Err(error) => {
+                    // The peer may learn why; what counts here is the error itself.
+                    drop(self.flush_tls());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, format!("TLS: {error}")));
+                }
+            };
             closed |= state.peer_has_closed();
             let start = out.len();
             out.resize(start + state.plaintext_bytes_to_read(), 0);

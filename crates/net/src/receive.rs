@@ -114,9 +114,16 @@ pub struct ReceiveStats {
 
 #[derive(Clone, Copy)]
 enum Arrival {
-    Bytes { start: usize, len: usize, stamp: Stamp },
+    Bytes {
+        start: usize,
+        len: usize,
+        stamp: Stamp,
+    },
     Closed,
-    Broken,
+    /// The socket failed with this error of the operating system.
+    Broken {
+        code: i32,
+    },
 }
 
 struct Slot {
@@ -232,7 +239,10 @@ impl ReceiveThread {
                 Ok(read) => read,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return self.arrivals.push((occupant, Arrival::Broken)),
+                Err(e) => {
+                    let code = e.raw_os_error().unwrap_or_default();
+                    return self.arrivals.push((occupant, Arrival::Broken { code }));
+                }
             };
             if read.bytes == 0 {
                 return self.arrivals.push((occupant, Arrival::Closed));
@@ -270,7 +280,7 @@ impl ReceiveThread {
             match arrival {
                 Arrival::Bytes { start, len, stamp } => self.bytes(index, stamp, &arena[start..start + len]),
                 Arrival::Closed => self.end_of_stream(index, End::Eof),
-                Arrival::Broken => self.end_of_stream(index, End::Reset),
+                Arrival::Broken { code } => self.broken(index, &io::Error::from_raw_os_error(code)),
             }
         }
         self.arena = arena;
@@ -320,6 +330,15 @@ impl ReceiveThread {
         }
         if progress.complete {
             self.finish(index, End::Complete, stamp.at, progress.keep_alive);
+        }
+    }
+
+    fn broken(&mut self, index: usize, error: &io::Error) {
+        match self.slots[index].as_ref().map(|slot| slot.assignment.stage) {
+            Some(Stage::Opening) => {
+                self.connect_failed(index, crate::release::io_fault(error), error.to_string());
+            }
+            _ => self.end_of_stream(index, End::Reset),
         }
     }
 

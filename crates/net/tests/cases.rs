@@ -1,6 +1,8 @@
 //! The cases of `testdata/cases` played over sockets and read by the real client. The exact figures of these bytes are
 //! checked in `goodput-wire`; here their times are real, so each has its exact lower bound and a generous upper one.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod harness;
 
 use goodput_core::outcome::{Outcome, TimeoutPhase};

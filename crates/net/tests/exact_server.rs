@@ -1,6 +1,8 @@
 //! The real client against the built-in exact server, over real sockets. Only facts that a busy machine cannot change
 //! are checked: counts, bytes, outcomes, order, and lower bounds of times.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod harness;
 
 use goodput_core::outcome::{Outcome, TimeoutPhase};

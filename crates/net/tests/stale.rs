@@ -1,5 +1,7 @@
 //! When a request may be sent again, and when not: connections that die at chosen moments.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod harness;
 mod raw;
 
