@@ -118,6 +118,8 @@ class Refusal(unittest.TestCase):
         told = "error: d/sharegpt.json: broken at byte 1234; 56 whole entries precede it and --salvage uses them"
         right = types.SimpleNamespace(returncode=2, stdout="", stderr=told)
         self.assertEqual(check.refusal_problems(right), [])
+        right.stderr = right.stderr.replace("56 whole entries precede it and", "whole entries before it: 56;")
+        self.assertEqual(check.refusal_problems(right), [])
         vague = types.SimpleNamespace(returncode=1, stdout="", stderr="error: invalid JSON")
         self.assertEqual(len(check.refusal_problems(vague)), 5)
 
