@@ -25,8 +25,6 @@ pub(crate) struct Fact {
     pub(crate) settle_ms: Option<f64>,
     pub(crate) success: bool,
     pub(crate) client_fault: bool,
-    /// Largest lateness of this client over the request's chunks.
-    pub(crate) read_late: Nanos,
     pub(crate) output_tokens: u64,
     pub(crate) input_tokens: u64,
 }
@@ -45,7 +43,6 @@ impl Fact {
             settle_ms: m.get(Metric::Ttft).or(m.get(Metric::E2e)),
             success: m.success,
             client_fault: Outcome::is_client_fault(&t.outcome),
-            read_late: t.lateness_max(),
             output_tokens: m.output_tokens.unwrap_or(0),
             input_tokens: m.input_tokens.unwrap_or(0),
         }
@@ -59,4 +56,14 @@ fn last_instant(t: &Timeline) -> Nanos {
     i.closed
         .or([chunk, i.done, i.headers, i.sent_all, i.sent, i.connected].into_iter().flatten().max())
         .unwrap_or(i.released)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_requests_fit_in_memory() {
+        assert!(size_of::<Fact>() <= 128, "{} bytes", size_of::<Fact>());
+    }
 }

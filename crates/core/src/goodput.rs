@@ -11,15 +11,13 @@
 //! Sources: DistServe (OSDI 2024) for goodput; Wilson (1927) for the interval of a share; Conover, Practical
 //! Nonparametric Statistics, for the interval of a percentile.
 
+use crate::interval::{CONFIDENCE, Gathered};
 use crate::metric::{Metric, Sample};
 use crate::slo::{Judged, Judgement, Objective, Slo, Target, Verdict};
 use crate::summary::{Attainment, GoodputReport, ObjectiveReport, PercentileVerdict};
 use goodput_stats::interval::wilson;
 use goodput_stats::quantile::portion;
-use goodput_stats::{Sorted, order_statistic_ranks};
-
-/// Confidence of every interval.
-pub(crate) const CONFIDENCE: f64 = 0.95;
+use goodput_stats::{Method, order_statistic_ranks};
 
 /// Counts while requests pass by.
 #[derive(Debug, Clone)]
@@ -74,20 +72,20 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// The report over a window of this many seconds. `sorted` gives a metric's samples, `failed` is the number of
+    /// The report over a window of this many seconds. `gathered` gives a metric's samples, `failed` is the number of
     /// requests in the window that failed.
     pub(crate) fn report<'s>(
         self,
         seconds: Option<f64>,
         failed: u64,
-        sorted: impl Fn(Metric) -> &'s Sorted,
+        gathered: impl Fn(Metric) -> &'s Gathered,
     ) -> GoodputReport {
         let limited = !self.per_objective.is_empty();
         let evaluated = self.good + self.bad;
         let per_second = |n: u64| seconds.filter(|_| limited).map(|s| n as f64 / s);
         let verdicts = self.slo.objectives.iter().filter_map(|o| match o.target {
             Target::PerRequest => None,
-            Target::Percentile(level) => Some(verdict(o, level, sorted(o.metric), failed)),
+            Target::Percentile(level) => Some(verdict(o, level, gathered(o.metric), failed)),
         });
         GoodputReport {
             slo: self.slo.to_string(),
@@ -126,14 +124,21 @@ fn attainment(good: u64, evaluated: u64) -> Attainment {
     }
 }
 
-/// The verdict on one percentile: its order-statistic interval against the limit. Ranks beyond the samples belong
-/// to failed requests, which are slower than any limit.
-fn verdict(objective: &Objective, level: f64, sorted: &Sorted, failed: u64) -> PercentileVerdict {
-    let failed = if objective.metric.def().sample == Sample::Request { failed } else { 0 };
-    let n = sorted.n() + failed;
-    let ranks = order_statistic_ranks(n, level, CONFIDENCE);
-    let low = ranks.low.map(|rank| sorted.order_statistic(rank));
-    let high = ranks.high.and_then(|rank| sorted.order_statistic(rank));
+/// The verdict on one percentile: its interval against the limit. Where a sample is a request the interval comes from
+/// order statistics, and ranks beyond the samples belong to failed requests, which are slower than any limit. Gaps and
+/// tokens have the interval that is printed beside them.
+fn verdict(objective: &Objective, level: f64, gathered: &Gathered, failed: u64) -> PercentileVerdict {
+    let sorted = &gathered.sorted;
+    let by_request = objective.metric.def().sample == Sample::Request;
+    let n = sorted.n() + if by_request { failed } else { 0 };
+    let (low, high) = if by_request {
+        let ranks = order_statistic_ranks(n, level, CONFIDENCE);
+        let at = |rank| sorted.order_statistic(rank);
+        (ranks.low.map(at), ranks.high.and_then(at))
+    } else {
+        let (low, high) = gathered.intervals(&[level], Method::InverseCdf)[0];
+        (low.map(Some), high)
+    };
     let over = low.is_some_and(|low| low.is_none_or(|value| !objective.keeps(value)));
     let verdict = match high {
         Some(high) if objective.keeps(high) => "pass",
@@ -154,7 +159,14 @@ fn verdict(objective: &Objective, level: f64, sorted: &Sorted, failed: u64) -> P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goodput_stats::Samples;
+    use crate::interval::{Gathering, IntervalMethod};
+
+    /// Samples one by one, each in a block of its own.
+    fn gathered(sample: Sample, values: impl Iterator<Item = f64>) -> Gathered {
+        let mut gathering = Gathering::new(sample, IntervalMethod::usual(sample));
+        values.enumerate().for_each(|(i, value)| gathering.push_n(i * 50 / 500, value, 1));
+        gathering.freeze()
+    }
 
     #[test]
     fn a_share_of_the_throughput_is_the_goodput() {
@@ -175,10 +187,10 @@ mod tests {
 
     #[test]
     fn percentile_verdicts() {
-        let sorted: Sorted = (1..=500).map(f64::from).collect::<Samples>().freeze();
+        let samples = gathered(Sample::Request, (1..=500).map(f64::from));
         let check = |limit, failed| {
             let objective = Objective { metric: Metric::Ttft, limit, target: Target::Percentile(0.95) };
-            verdict(&objective, 0.95, &sorted, failed)
+            verdict(&objective, 0.95, &samples, failed)
         };
         // Oracle: n = 500, p95 at 95 %: ranks 465 and 485.
         let v = check(490.0, 0);
@@ -194,10 +206,22 @@ mod tests {
 
     #[test]
     fn few_samples_decide_nothing() {
-        let sorted: Sorted = [1.0, 2.0].into_iter().collect::<Samples>().freeze();
+        let samples = gathered(Sample::Request, [1.0, 2.0].into_iter());
         let objective = Objective { metric: Metric::Ttft, limit: 5.0, target: Target::Percentile(0.95) };
-        assert_eq!(verdict(&objective, 0.95, &sorted, 0).verdict, "undecided");
-        let none = Samples::new().freeze();
+        assert_eq!(verdict(&objective, 0.95, &samples, 0).verdict, "undecided");
+        let none = gathered(Sample::Request, std::iter::empty());
         assert_eq!(verdict(&objective, 0.95, &none, 0).verdict, "undecided");
+    }
+
+    #[test]
+    fn gaps_of_one_request_do_not_decide_like_independent_ones() {
+        // 50 blocks of ten equal gaps: 500 samples that are worth 50.
+        let check = |sample, metric| {
+            let samples = gathered(sample, (0..500).map(|i| f64::from(i / 10)));
+            let objective = Objective { metric, limit: 27.0, target: Target::Percentile(0.5) };
+            verdict(&objective, 0.5, &samples, 0).verdict
+        };
+        assert_eq!(check(Sample::Request, Metric::Ttft), "pass");
+        assert_eq!(check(Sample::Gap, Metric::ChunkGap), "undecided");
     }
 }

@@ -12,10 +12,12 @@
 mod concurrency;
 mod facts;
 mod goodput;
+pub mod interval;
 pub mod load_check;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
+mod reading;
 pub mod rng;
 pub mod ruler;
 pub mod schedule;

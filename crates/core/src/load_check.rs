@@ -5,7 +5,8 @@
 //! two instants and for no span.
 
 use crate::facts::Fact;
-use crate::plan::{Arrivals, GapLaw, Plan, Protocol, RateProfile};
+use crate::plan::{Arrivals, GapLaw, Plan, Protocol, RateProfile, Warmup};
+use crate::reading::ReadingReport;
 use crate::summary::{GapCheck, Lateness, LoadReport};
 use crate::time::Nanos;
 use goodput_stats::gof::{KsTest, coefficient_of_variation, exponential_cdf, gamma_cdf, kolmogorov_smirnov};
@@ -21,7 +22,10 @@ const CONSTANT_CV: f64 = 0.1;
 const LATE_MS: f64 = 1.0;
 /// Share of the median TTFT that lateness in sending may reach.
 const LATE_SHARE: f64 = 0.01;
-/// Share of the median TTFT that lateness in reading may reach.
+/// What lateness in reading may have added: at p99 this, or this share of the median TTFT or of the p99 chunk gap,
+/// whichever is more.
+const READ_MS: f64 = 1.0;
+/// See [`READ_MS`].
 const READ_SHARE: f64 = 0.1;
 /// Share of the scheduled rate that must be sent.
 const SENT_SHARE: f64 = 0.99;
@@ -62,12 +66,17 @@ pub struct LoadContext {
     pub law: Option<GapLaw>,
     /// Slots, or the cap of an open loop.
     pub concurrency: Option<u32>,
-    /// When load began to be offered, where it is on record; some tools count from there.
+    /// When load began to be offered, where it is known; some tools count from there. `None` stands for the first
+    /// start, which is later by the gap before the first arrival.
     pub offering_began: Option<Nanos>,
 }
 
 impl LoadContext {
     /// What a plan asks for.
+    ///
+    /// The run's epoch is the instant at which the load begins, so in an open loop without a warm-up measured load is
+    /// offered from zero on. After a warm-up it is offered from somewhere between the last warm-up arrival and the
+    /// first measured one, and a closed loop has its first start: `offering_began` is `None` for both.
     #[must_use]
     pub fn from_plan(plan: &Plan) -> Self {
         let arrivals = plan.load.arrivals.as_ref();
@@ -81,19 +90,36 @@ impl LoadContext {
             asked_rps: arrivals.and_then(rate).filter(|r| r.is_finite()),
             law: arrivals.filter(|a| a.rate != RateProfile::Infinite).map(|a| a.law),
             concurrency: plan.load.concurrency,
-            offering_began: None,
+            offering_began: arrivals.filter(|_| plan.warmup == Warmup::None).map(|_| Nanos::ZERO),
         }
     }
 }
 
-/// The load of a set of requests. `ttft_p50_ms` is the scale against which lateness is judged.
-pub(crate) fn report(facts: &[&Fact], load: &LoadContext, ttft_p50_ms: Option<f64>) -> LoadReport {
+/// What lateness is judged against, in milliseconds; 0 where there is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    pub(crate) ttft_p50: f64,
+    pub(crate) gap_p99: f64,
+}
+
+/// The load of a set of requests, and what reading their answers was like.
+pub(crate) fn report(
+    facts: &[&Fact],
+    load: &LoadContext,
+    reading: ReadingReport,
+    scale: Scale,
+) -> LoadReport {
     let scheduled = sorted(facts.iter().filter_map(|f| f.scheduled));
     let sent = sorted(facts.iter().filter_map(|f| f.sent));
     let lateness = percentiles(facts.iter().filter_map(|f| Some(f.sent?.since(f.scheduled?))));
     let scheduled_rps = rate(&scheduled);
     let offered_rps = rate(&sent);
-    let reasons = reasons(facts, load, ttft_p50_ms, scheduled_rps.zip(offered_rps));
+    let mut reasons = send_reasons(facts, load, scale, scheduled_rps.zip(offered_rps));
+    reasons.extend(read_reasons(&reading, scale));
+    let starved = facts.iter().filter(|f| f.client_fault).count();
+    if starved > 0 {
+        reasons.push(format!("{starved} requests found no free port or file descriptor on this machine"));
+    }
     LoadReport {
         kind: load.kind.name().into(),
         asked_rps: load.asked_rps,
@@ -101,6 +127,8 @@ pub(crate) fn report(facts: &[&Fact], load: &LoadContext, ttft_p50_ms: Option<f6
         offered_rps,
         concurrency: load.concurrency,
         lateness_ms: lateness.map(|l| Lateness { p50: at(&l, 0.5), p99: at(&l, 0.99), max: at(&l, 1.0) }),
+        read_lateness_ms: reading.lateness,
+        error_bound_ms: reading.bound,
         gaps: gap_check(&sent, load),
         client_limited: !reasons.is_empty(),
         reasons,
@@ -131,20 +159,19 @@ fn at(sorted: &Sorted, level: f64) -> f64 {
 
 /// What the client itself added before sending. With a cap (or slots) the wait for a free one is not the client's
 /// doing, so it counts from the release; the set-up of a new connection is the network's and the server's.
-fn own_lateness(fact: &Fact, load: &LoadContext) -> Option<Nanos> {
+pub(crate) fn own_lateness(fact: &Fact, load: &LoadContext) -> Option<Nanos> {
     let due = if load.concurrency.is_some() { Some(fact.released) } else { fact.scheduled };
     Some(Nanos(fact.sent?.since(due?).0.saturating_sub(fact.connecting.0)))
 }
 
-fn reasons(
+fn send_reasons(
     facts: &[&Fact],
     load: &LoadContext,
-    ttft_p50_ms: Option<f64>,
+    scale: Scale,
     scheduled_and_offered: Option<(f64, f64)>,
 ) -> Vec<String> {
     let mut reasons = Vec::new();
-    let scale = ttft_p50_ms.unwrap_or(0.0);
-    let allowed = LATE_MS.max(LATE_SHARE * scale);
+    let allowed = LATE_MS.max(LATE_SHARE * scale.ttft_p50);
     if let Some(late) = percentiles(facts.iter().filter_map(|f| own_lateness(f, load))) {
         let p99 = at(&late, 0.99);
         if p99 > allowed {
@@ -158,19 +185,19 @@ fn reasons(
     {
         reasons.push(format!("{offered:.3} requests/s were sent of {scheduled:.3} scheduled"));
     }
-    if let Some(late) = percentiles(facts.iter().filter(|f| f.success).map(|f| f.read_late)) {
-        let (p99, allowed) = (at(&late, 0.99), LATE_MS.max(READ_SHARE * scale));
-        if p99 > allowed {
-            reasons.push(format!(
-                "arrived bytes waited {p99:.3} ms to be read at p99, more than {allowed:.3} ms"
-            ));
-        }
-    }
-    let starved = facts.iter().filter(|f| f.client_fault).count();
-    if starved > 0 {
-        reasons.push(format!("{starved} requests found no free port or file descriptor on this machine"));
-    }
     reasons
+}
+
+/// Only what can have entered a latency: a client that reads late what the kernel stamped in time measures well.
+fn read_reasons(reading: &ReadingReport, scale: Scale) -> impl Iterator<Item = String> {
+    [("first tokens", reading.ttft_ms, scale.ttft_p50), ("tokens", reading.gap_ms, scale.gap_p99)]
+        .into_iter()
+        .filter_map(|(what, late, scale)| {
+            let (late, allowed) = (late?, READ_MS.max(READ_SHARE * scale));
+            (late > allowed).then(|| {
+                format!("arrived {what} waited {late:.3} ms to be read at p99, more than {allowed:.3} ms")
+            })
+        })
 }
 
 /// Whether the sent gaps follow the asked law. Only a steady rate has one law for all gaps.
@@ -213,4 +240,21 @@ fn gap_check(sent: &[Nanos], load: &LoadContext) -> Option<GapCheck> {
 
 fn gamma_test(gaps: &[f64], shape: f64, mean: f64) -> Option<KsTest> {
     gamma_cdf(shape, mean).and_then(|cdf| kolmogorov_smirnov(gaps, cdf))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::sample;
+
+    #[test]
+    fn only_an_open_loop_without_a_warm_up_is_known_to_begin_at_zero() {
+        let began = |plan: &Plan| LoadContext::from_plan(plan).offering_began;
+        let mut plan = sample();
+        assert_eq!(began(&plan), None, "after a warm-up");
+        plan.warmup = Warmup::None;
+        assert_eq!(began(&plan), Some(Nanos::ZERO));
+        plan.load.arrivals = None;
+        assert_eq!(began(&plan), None, "a closed loop");
+    }
 }

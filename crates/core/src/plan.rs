@@ -396,10 +396,10 @@ pub enum PlanError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn sample() -> Plan {
+    pub(crate) fn sample() -> Plan {
         Plan {
             version: PLAN_VERSION.into(),
             seed: Seed(7),

@@ -95,6 +95,12 @@ pub struct LoadReport {
     pub concurrency: Option<u32>,
     /// Sent minus scheduled.
     pub lateness_ms: Option<Lateness>,
+    /// Read minus arrived, over every stream event for which it is known: those whose arrival the kernel stamped. A
+    /// fact about this machine; what of it is in the figures is `error_bound_ms`.
+    pub read_lateness_ms: Option<Lateness>,
+    /// What this client can have added to the latencies.
+    #[serde(default)]
+    pub error_bound_ms: ErrorBound,
     /// The gaps of the sent stream.
     pub gaps: Option<GapCheck>,
     /// Whether the client, and not the server, limited the run.
@@ -112,6 +118,23 @@ pub struct Lateness {
     pub p99: f64,
     /// Largest.
     pub max: f64,
+}
+
+/// What the client itself can have added to the latencies of successful requests, at the 99th percentile (inverse
+/// CDF), in milliseconds.
+///
+/// - An event whose arrival the kernel stamped: nothing, however late it was read, unless another event of the same
+///   read came after it. Then it has the stamp of the newer one, and counts with the lateness of that read. (Its own
+///   bytes may have waited longer than those; the record does not tell.)
+/// - An event without such a stamp: the lateness on record, and unknown where there is none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorBound {
+    /// Over requests: of the first token event, and under a ruler that starts at the schedule also what the client was
+    /// late in sending, without a cap's wait and the set-up of a connection. `null` if unknown, or without any TTFT.
+    pub ttft_p99: Option<f64>,
+    /// Over the gaps between successive token events of a request: the larger one of both ends. `null` if unknown, or
+    /// without any gap.
+    pub itl_p99: Option<f64>,
 }
 
 /// Whether the gaps that were sent follow the asked law.
@@ -214,8 +237,8 @@ pub struct Quantile {
     pub high: Option<f64>,
     /// `ok`, `weak` or `anecdote`, by the number of samples beyond the quantile.
     pub support: String,
-    /// How value and interval were made, for example `linear, order statistics 95 %`, and `a lower limit` where
-    /// the value is one.
+    /// How value and interval were made, for example `linear, order statistics 95 %` or
+    /// `linear, time-block bootstrap 95 %, 50 blocks`, and `a lower limit` where the value is one.
     pub method: String,
 }
 
@@ -300,7 +323,8 @@ pub struct PercentileVerdict {
     pub verdict: String,
     /// The percentile by inverse CDF; `null` if it falls on a failed request.
     pub value: Option<f64>,
-    /// Lower end of its interval; `null` if the sample gives none or it falls on a failed request.
+    /// Lower end of its interval (order statistics where a sample is a request, else as beside the metric); `null`
+    /// if the sample gives none or it falls on a failed request.
     pub low: Option<f64>,
     /// Upper end of its interval; `null` if the sample gives none or it falls on a failed request.
     pub high: Option<f64>,

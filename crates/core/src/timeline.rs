@@ -391,12 +391,6 @@ impl Timeline {
         self.chunks.iter().any(|c| c.flags.has(ChunkFlags::WHOLE))
     }
 
-    /// The largest lateness of this client over the request's chunks, in nanoseconds.
-    #[must_use]
-    pub fn lateness_max(&self) -> Nanos {
-        Nanos(self.chunks.iter().map(|c| u64::from(c.late_ns)).max().unwrap_or(0))
-    }
-
     /// Checks the order that every timeline has: scheduled <= released <= sent <= headers <= chunks (never going
     /// back) <= closed. Used when a record is built and again when it is read.
     ///

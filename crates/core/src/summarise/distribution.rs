@@ -1,25 +1,28 @@
 //! One metric's samples as published: moments, percentiles with intervals, and how well the sample carries them.
 
 use super::SummaryRequest;
-use crate::goodput::CONFIDENCE;
-use crate::metric::{MetricDef, Sample};
+use crate::interval::Gathered;
+use crate::metric::MetricDef;
 use crate::slo::percentile_name;
 use crate::summary::{Distribution, Quantile};
-use goodput_stats::{Sorted, support};
+use goodput_stats::{Method, support};
 
 /// `lower_limit` is the smallest censored sample: percentiles at or above it are lower limits themselves.
 pub(super) fn distribution(
     def: &MetricDef,
-    sorted: &Sorted,
-    undefined: u64,
+    gathered: &Gathered,
     request: &SummaryRequest<'_>,
     lower_limit: Option<f64>,
 ) -> Distribution {
-    let percentiles = request
-        .percentiles
+    let (sorted, method) = (&gathered.sorted, request.ruler.percentile);
+    let levels: Vec<f64> = request.percentiles.iter().map(|percent| percent / 100.0).collect();
+    let intervals = gathered.intervals(&levels, method);
+    let percentiles = levels
         .iter()
-        .map(|percent| percent / 100.0)
-        .map(|level| (percentile_name(level), quantile(def, sorted, level, request, lower_limit)))
+        .zip(intervals)
+        .map(|(level, ends)| {
+            (percentile_name(*level), quantile(gathered, (*level, ends), method, lower_limit))
+        })
         .collect();
     // A mean over lower limits would look like a mean.
     let whole = |value: Option<f64>| value.filter(|_| lower_limit.is_none());
@@ -27,7 +30,7 @@ pub(super) fn distribution(
         unit: def.unit.name().into(),
         sample: def.sample.name().into(),
         n: sorted.n(),
-        undefined,
+        undefined: gathered.undefined,
         mean: whole(sorted.mean()),
         std: whole(sorted.std()),
         min: sorted.min(),
@@ -36,20 +39,17 @@ pub(super) fn distribution(
     }
 }
 
+/// A level and the ends of its interval.
+type Level = (f64, (Option<f64>, Option<f64>));
+
 fn quantile(
-    def: &MetricDef,
-    sorted: &Sorted,
-    level: f64,
-    request: &SummaryRequest<'_>,
+    gathered: &Gathered,
+    (level, (low, high)): Level,
+    method: Method,
     lower_limit: Option<f64>,
 ) -> Quantile {
-    let method = request.ruler.percentile;
-    let value = sorted.quantile(level, method);
-    let (low, high) = sorted.quantile_interval(level, CONFIDENCE);
-    let mut words = format!("{}, order statistics {:.0} %", method.name(), CONFIDENCE * 100.0);
-    if def.sample != Sample::Request {
-        words += ", samples taken as independent";
-    }
+    let sorted = &gathered.sorted;
+    let mut words = format!("{}, {}", method.name(), gathered.how());
     if !sorted.is_exact() {
         words += &format!(", values to {:.1e}", sorted.relative_error());
     }
@@ -64,7 +64,7 @@ fn quantile(
         words += ", a lower limit";
     }
     Quantile {
-        value,
+        value: sorted.quantile(level, method),
         low,
         high: if is_limit { None } else { known(high) },
         support: support(sorted.n(), level).name().into(),

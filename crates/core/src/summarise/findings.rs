@@ -58,8 +58,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "client_limited",
         severity: Severity::Invalid,
-        fires_when: "requests left late, less was sent than scheduled, arrived bytes waited to be read, or ports or \
-                     file descriptors ran out",
+        fires_when: "requests left late, less was sent than scheduled, arrived tokens waited to be read without a stamp of \
+                     their own, or ports or file descriptors ran out",
         invalidates: &["load", "throughput", "metrics", "goodput"],
         remedy: "lower the load, or run the client on a machine of its own with more cores",
         check: client_limited,

@@ -1,15 +1,17 @@
 //! From timelines to [`Summary`]: two passes over a source, one ruler, one window.
 //!
 //! The first pass keeps a few facts per request, from which the windows are found; the second pools samples of the
-//! requests in the window. Memory is bounded by the number of requests and by the samplers, never by the number of
-//! tokens. Nothing here is averaged over percentiles; undefined is `None`, and a failed request has no latency.
+//! requests in the window. Memory is bounded by the number of requests (128 bytes each) and by the samplers (24 MB a
+//! metric, and the blocks of time of those that have such intervals), never by the number of tokens. Nothing here is
+//! averaged over percentiles; undefined is `None`, and a failed request has no latency.
 
 mod distribution;
 mod findings;
 mod pools;
 
 use crate::facts::Fact;
-use crate::load_check::{self, LoadContext};
+use crate::interval::IntervalMethod;
+use crate::load_check::{self, LoadContext, Scale};
 use crate::metric::Metric;
 use crate::ruler::{CANONICAL, Ruler};
 use crate::slo::Slo;
@@ -83,6 +85,8 @@ pub struct SummaryRequest<'a> {
     pub warmup_by_hand: bool,
     /// Chunk gaps longer than this are stalls.
     pub stall_threshold: Nanos,
+    /// How the intervals of percentiles are made; `None` is [`IntervalMethod::usual`] for each metric.
+    pub intervals: Option<IntervalMethod>,
 }
 
 impl<'a> SummaryRequest<'a> {
@@ -100,6 +104,7 @@ impl<'a> SummaryRequest<'a> {
             never_released: 0,
             warmup_by_hand: false,
             stall_threshold: STALL_THRESHOLD,
+            intervals: None,
         }
     }
 }
@@ -157,7 +162,10 @@ fn assemble(
     let span = &windows.covered;
     let members: Vec<&Fact> = facts.iter().filter(|f| span.holds(f.start)).collect();
     let pooled = pools.finish(request, span.seconds());
-    let ttft_p50 = pooled.sorted[Metric::Ttft as usize].quantile(0.5, Method::Linear);
+    let at = |metric: Metric, level| {
+        pooled.gathered[metric as usize].sorted.quantile(level, Method::Linear).unwrap_or_default()
+    };
+    let scale = Scale { ttft_p50: at(Metric::Ttft, 0.5), gap_p99: at(Metric::ChunkGap, 0.99) };
     let mut summary = Summary {
         schema: SCHEMA.into(),
         run: request.run.clone(),
@@ -166,7 +174,7 @@ fn assemble(
         counts: pooled.counts,
         window: span.report(facts),
         windows: windows.other.iter().map(|w| w.report(facts)).collect(),
-        load: load_check::report(&members, &request.load, ttft_p50),
+        load: load_check::report(&members, &request.load, pooled.reading, scale),
         throughput: throughput::report(facts, span, pooled.peak_output),
         concurrency: concurrency::report(facts, span, request.ruler),
         tokens: pooled.tokens,

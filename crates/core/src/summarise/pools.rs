@@ -4,9 +4,11 @@ use super::SummaryRequest;
 use super::distribution::distribution;
 use crate::facts::Fact;
 use crate::goodput::Tally;
-use crate::load_check::LoadKind;
+use crate::interval::{Gathered, Gathering, IntervalMethod, TimeCut};
+use crate::load_check::{self, LoadKind};
 use crate::metric::{METRICS, Metric, Sample};
 use crate::outcome::Outcome;
+use crate::reading::{Reading, ReadingReport};
 use crate::ruler::{Measures, StartRule};
 use crate::slo::Judged;
 use crate::summary::{Counts, Distribution, GoodputReport, Stalls, Tokens};
@@ -15,7 +17,6 @@ use crate::time::Nanos;
 use crate::timeline::Timeline;
 use crate::tokens::TokenSource;
 use crate::window::Span;
-use goodput_stats::{Samples, Sorted};
 use std::collections::BTreeMap;
 
 /// Metrics that are always listed, with n = 0 where nothing was measured.
@@ -39,8 +40,10 @@ const ALWAYS: [Metric; 13] = [
 pub(super) struct Pools<'a> {
     request: &'a SummaryRequest<'a>,
     span: Span,
-    samples: Vec<Samples>,
-    undefined: Vec<u64>,
+    cut: TimeCut,
+    /// By metric.
+    gatherings: Vec<Gathering>,
+    reading: Reading,
     /// The smallest time after which a request was given up.
     censored_from: Option<f64>,
     counts: Counts,
@@ -58,7 +61,9 @@ pub(super) struct Pooled {
     pub(super) counts: Counts,
     pub(super) tokens: Tokens,
     pub(super) metrics: BTreeMap<String, Distribution>,
-    pub(super) sorted: Vec<Sorted>,
+    /// By metric.
+    pub(super) gathered: Vec<Gathered>,
+    pub(super) reading: ReadingReport,
     pub(super) stalls: Stalls,
     pub(super) goodput: Option<GoodputReport>,
     pub(super) peak_output: Option<f64>,
@@ -69,8 +74,16 @@ impl<'a> Pools<'a> {
         Self {
             request,
             span: span.clone(),
-            samples: METRICS.iter().map(|_| Samples::new()).collect(),
-            undefined: vec![0; Metric::COUNT],
+            // Those that have samples: a failed request must not move the blocks of the others.
+            cut: TimeCut::of(facts.iter().filter(|f| f.success && span.holds(f.start)).map(|f| f.start)),
+            gatherings: METRICS
+                .iter()
+                .map(|def| {
+                    let usual = IntervalMethod::usual(def.sample);
+                    Gathering::new(def.sample, request.intervals.unwrap_or(usual))
+                })
+                .collect(),
+            reading: Reading::new(),
             censored_from: None,
             counts: Counts {
                 issued: 0,
@@ -120,15 +133,17 @@ impl<'a> Pools<'a> {
         if let Some(tally) = &mut self.tally {
             tally.add(judged);
         }
+        self.add_reading(t, &m);
+        let block = self.cut.block(m.start);
         if m.success {
-            self.add_request_samples(judged);
-            self.add_gap_samples(t);
+            self.add_request_samples(judged, block);
+            self.add_gap_samples(t, block);
             self.add_tokens(t, &m);
         } else if matches!(t.outcome, Outcome::Timeout { .. })
             && let Some(gone) = t.instants.closed
         {
             let waited = gone.since(m.start).as_millis_f64();
-            self.samples[Metric::E2eCensored as usize].push(waited);
+            self.gatherings[Metric::E2eCensored as usize].push_n(block, waited, 1);
             self.censored_from = Some(self.censored_from.map_or(waited, |least| least.min(waited)));
         }
     }
@@ -143,7 +158,14 @@ impl<'a> Pools<'a> {
         self.failed += u64::from(!m.success && !censored);
     }
 
-    fn add_request_samples(&mut self, judged: Judged<'_>) {
+    fn add_reading(&mut self, t: &Timeline, m: &Measures) {
+        let (ruler, load) = (self.request.ruler, &self.request.load);
+        let from_schedule = ruler.start == StartRule::ScheduledElseSent && t.instants.scheduled.is_some();
+        let own = from_schedule.then(|| load_check::own_lateness(&Fact::of(t, m), load)).flatten();
+        self.reading.add(t, m, ruler.token_events.of(load.protocol), own.unwrap_or_default());
+    }
+
+    fn add_request_samples(&mut self, judged: Judged<'_>, block: usize) {
         let m = judged.measures;
         for def in METRICS.iter().filter(|d| d.sample == Sample::Request) {
             let value = match def.metric {
@@ -151,33 +173,34 @@ impl<'a> Pools<'a> {
                 Metric::E2eCensored => m.get(Metric::E2e),
                 metric => m.get(metric),
             };
+            let gathering = &mut self.gatherings[def.metric as usize];
             match value {
-                Some(value) => self.samples[def.metric as usize].push(value),
-                None => self.undefined[def.metric as usize] += 1,
+                Some(value) => gathering.push_n(block, value, 1),
+                None => gathering.undefined += 1,
             }
         }
     }
 
-    fn add_gap_samples(&mut self, t: &Timeline) {
+    fn add_gap_samples(&mut self, t: &Timeline, block: usize) {
         let (ruler, protocol) = (self.request.ruler, self.request.load.protocol);
-        let itl = &mut self.samples[Metric::Itl as usize];
+        let itl = &mut self.gatherings[Metric::Itl as usize];
         let before = itl.n();
-        ruler.each_itl(t, protocol, |ms, n| itl.push_n(ms, n));
-        self.undefined[Metric::Itl as usize] += u64::from(itl.n() == before);
+        ruler.each_itl(t, protocol, |ms, n| itl.push_n(block, ms, n));
+        itl.undefined += u64::from(itl.n() == before);
 
-        let gaps = &mut self.samples[Metric::ChunkGap as usize];
+        let gaps = &mut self.gatherings[Metric::ChunkGap as usize];
         let before = gaps.n();
         let (mut stalls, mut longest) = (0_u64, None);
         ruler.each_event(t, protocol, |gap, _| {
             let Some(gap) = gap else { return };
-            gaps.push(gap.as_millis_f64());
+            gaps.push_n(block, gap.as_millis_f64(), 1);
             longest = longest.max(Some(gap));
             if gap > self.request.stall_threshold {
                 stalls += 1;
                 self.stalls.total_ms += gap.as_millis_f64();
             }
         });
-        self.undefined[Metric::ChunkGap as usize] += u64::from(gaps.n() == before);
+        gaps.undefined += u64::from(gaps.n() == before);
         self.stalls.count += stalls;
         self.stalls.requests += u64::from(stalls > 0);
         let longest = longest.map(Nanos::as_millis_f64);
@@ -205,21 +228,21 @@ impl<'a> Pools<'a> {
     }
 
     pub(super) fn finish(mut self, request: &SummaryRequest<'_>, seconds: Option<f64>) -> Pooled {
-        let sorted: Vec<Sorted> = self.samples.into_iter().map(Samples::freeze).collect();
+        let gathered: Vec<Gathered> = self.gatherings.into_iter().map(Gathering::freeze).collect();
         let metrics = METRICS
             .iter()
-            .filter(|d| is_listed(d.metric, sorted[d.metric as usize].n(), self.censored_from, request))
-            .map(|d| {
-                let i = d.metric as usize;
+            .map(|d| (d, &gathered[d.metric as usize]))
+            .filter(|(d, gathered)| is_listed(d.metric, gathered.sorted.n(), self.censored_from, request))
+            .map(|(d, gathered)| {
                 let limit = self.censored_from.filter(|_| d.metric == Metric::E2eCensored);
-                (d.name.to_owned(), distribution(d, &sorted[i], self.undefined[i], request, limit))
+                (d.name.to_owned(), distribution(d, gathered, request, limit))
             })
             .collect();
         if let Some(tally) = &self.tally {
             self.counts.censored = tally.censored;
         }
         let failed = self.failed;
-        let goodput = self.tally.map(|t| t.report(seconds, failed, |metric| &sorted[metric as usize]));
+        let goodput = self.tally.map(|t| t.report(seconds, failed, |metric| &gathered[metric as usize]));
         self.tokens.chunks_per_token =
             (self.streamed_tokens > 0).then(|| self.token_events as f64 / self.streamed_tokens as f64);
         Pooled {
@@ -229,7 +252,8 @@ impl<'a> Pools<'a> {
             stalls: self.stalls,
             goodput,
             peak_output: self.peak.peak(),
-            sorted,
+            gathered,
+            reading: self.reading.finish(),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The offered load and whether the client was the bottleneck.
 
-use crate::build::{closed, due, failed, ms, near, open, stream, summary};
+use crate::build::{by_name, closed, due, failed, ms, near, open, stream, summary};
 use goodput_core::load_check::{LoadContext, LoadKind};
 use goodput_core::outcome::{ConnectFault, Outcome};
 use goodput_core::plan::GapLaw;
 use goodput_core::rng::Seed;
 use goodput_core::summarise::SummaryRequest;
 use goodput_core::summary::{LoadReport, Severity};
-use goodput_core::timeline::Timeline;
+use goodput_core::timeline::{ChunkFlags, Timeline};
 
 fn report(requests: &[Timeline], load: LoadContext) -> LoadReport {
     summary(requests, &SummaryRequest::new(load)).load
@@ -92,11 +92,110 @@ fn sending_less_than_scheduled_is_the_clients_fault() {
     assert!(load.reasons.iter().any(|r| r.contains("scheduled")), "{:?}", load.reasons);
 }
 
+/// A stream whose events were read this many milliseconds after they came.
+fn read_late(late_ms: f64, stamp: ChunkFlags) -> Timeline {
+    let mut t = stream(0.0, 50.0, &[10.0, 10.0]);
+    for chunk in &mut t.chunks {
+        chunk.late_ns = u32::try_from(ms(late_ms).0).expect("under 4 s");
+        chunk.flags |= stamp;
+    }
+    t
+}
+
+const STAMPED: ChunkFlags = ChunkFlags::KERNEL_STAMP;
+const UNSTAMPED: ChunkFlags = ChunkFlags(0);
+
+/// The chunk came in one read with the one before it.
+fn share(t: &mut Timeline, chunk: usize) {
+    t.chunks[chunk].at = t.chunks[chunk - 1].at;
+    t.chunks[chunk].flags |= ChunkFlags::SHARED_READ;
+}
+
+fn bound(load: &LoadReport) -> (Option<f64>, Option<f64>) {
+    (load.error_bound_ms.ttft_p99, load.error_bound_ms.itl_p99)
+}
+
 #[test]
-fn late_reading_and_missing_ports_are_the_clients_fault() {
-    let mut slow_reader = stream(0.0, 50.0, &[10.0]);
-    slow_reader.chunks[0].late_ns = 30_000_000;
-    assert!(report(&[slow_reader], closed()).reasons[0].contains("to be read"));
+fn a_busy_machine_with_kernel_stamps_measures_well() {
+    let load = report(&[read_late(30.0, STAMPED)], closed());
+    assert!(!load.client_limited, "{:?}", load.reasons);
+    assert_eq!(bound(&load), (Some(0.0), Some(0.0)));
+    let lateness = load.read_lateness_ms.expect("a fact all the same");
+    assert_eq!((lateness.p50, lateness.p99, lateness.max), (30.0, 30.0, 30.0));
+}
+
+#[test]
+fn without_a_stamp_lateness_is_in_the_figures() {
+    let load = report(&[read_late(30.0, UNSTAMPED)], closed());
+    assert_eq!(load.reasons.len(), 2, "{:?}", load.reasons);
+    assert!(load.reasons[0].contains("first tokens waited 30.000 ms to be read"), "{:?}", load.reasons);
+    assert_eq!(bound(&load), (Some(30.0), Some(30.0)));
+    // 4 ms on a TTFT of 50 ms is allowed, on gaps of 10 ms it is not.
+    let load = report(&[read_late(4.0, UNSTAMPED)], closed());
+    assert_eq!(load.reasons, ["arrived tokens waited 4.000 ms to be read at p99, more than 1.000 ms"]);
+    assert!(!report(&[read_late(0.9, UNSTAMPED)], closed()).client_limited);
+}
+
+#[test]
+fn without_a_stamp_and_without_lateness_nothing_is_known() {
+    let load = report(&[read_late(0.0, UNSTAMPED)], closed());
+    assert_eq!((bound(&load), load.read_lateness_ms), ((None, None), None), "zero would be a claim");
+    assert!(!load.client_limited);
+    // One in 300 gaps is beyond the p99, the first token of the one request in 150 as well.
+    let mut requests = vec![read_late(0.5, STAMPED); 150];
+    requests[0].chunks[0].flags = ChunkFlags::CHOICES | ChunkFlags::TEXT;
+    requests[0].chunks[0].late_ns = 0;
+    let load = report(&requests, closed());
+    assert_eq!(bound(&load), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn an_event_with_the_stamp_of_a_later_one_is_as_uncertain_as_that_read() {
+    // The first two tokens of three in one read: the first has the stamp of the second.
+    let mut t = read_late(30.0, STAMPED);
+    share(&mut t, 1);
+    let load = report(&[t], closed());
+    assert_eq!(bound(&load), (Some(30.0), Some(30.0)));
+    assert!(load.client_limited);
+    // The last two: the first token is exact, the gap to the second is not.
+    let mut t = read_late(30.0, STAMPED);
+    share(&mut t, 2);
+    assert_eq!(bound(&report(&[t], closed())), (Some(0.0), Some(30.0)));
+    // A role chunk in the read of the first token takes nothing from the token, which is the last of its read.
+    let mut t = read_late(30.0, STAMPED);
+    t.chunks[0].flags = ChunkFlags::CHOICES | ChunkFlags::ROLE | STAMPED;
+    t.chunks[0].tokens = 0;
+    share(&mut t, 1);
+    assert_eq!(bound(&report(&[t], closed())), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn what_the_client_adds_to_ttft_has_its_lateness_in_sending() {
+    let mut t = due(stream(0.75, 50.0, &[10.0]), 0.0);
+    t.chunks.iter_mut().for_each(|chunk| chunk.flags |= STAMPED);
+    let under = |ruler, load| {
+        let request = SummaryRequest { ruler: by_name(ruler), ..SummaryRequest::new(load) };
+        bound(&summary(std::slice::from_ref(&t), &request).load)
+    };
+    assert_eq!(under("canonical", open()), (Some(0.75), Some(0.0)));
+    assert_eq!(under("vllm", open()), (Some(0.0), Some(0.0)), "its clock starts when the request is sent");
+    // Released at 0.75 ms because a cap held it back: not this client's doing.
+    t.instants.released = ms(0.75);
+    let request = SummaryRequest::new(LoadContext { concurrency: Some(1), ..open() });
+    assert_eq!(bound(&summary(&[t], &request).load), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn only_answers_have_an_error() {
+    let mut failed = read_late(30.0, UNSTAMPED);
+    failed.outcome = Outcome::Truncated;
+    let load = report(&[failed], closed());
+    assert_eq!((bound(&load), load.client_limited), ((None, None), false));
+    assert!(load.read_lateness_ms.is_some());
+}
+
+#[test]
+fn missing_ports_are_the_clients_fault() {
     let no_port =
         failed(0.0, 1.0, Outcome::Connect { fault: ConnectFault::ClientLimit, message: "EMFILE".into() });
     assert!(report(&[no_port], closed()).reasons[0].contains("no free port"));

@@ -5,6 +5,7 @@ mod build;
 mod cases;
 mod findings;
 mod goodput;
+mod intervals;
 mod laws;
 mod load;
 mod rulers;

@@ -6,7 +6,7 @@ use goodput_core::outcome::{Outcome, TimeoutPhase};
 use goodput_core::plan::GapLaw;
 use goodput_core::slo::Slo;
 use goodput_core::summarise::SummaryRequest;
-use goodput_core::timeline::Timeline;
+use goodput_core::timeline::{ChunkFlags, Timeline};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -20,6 +20,9 @@ fn full() -> Value {
     requests[2].outcome = Outcome::Timeout { phase: TimeoutPhase::Total };
     requests[1].instants.connect_start = Some(requests[1].instants.released);
     requests[1].instants.connected = requests[1].instants.sent;
+    for chunk in requests.iter_mut().flat_map(|t| &mut t.chunks) {
+        chunk.flags |= ChunkFlags::KERNEL_STAMP;
+    }
     let slo = Slo::parse("ttft:500ms,tpot:50ms,ttft.p95:1s").expect("valid");
     let load = LoadContext { asked_rps: Some(10.0), law: Some(GapLaw::Poisson), ..open() };
     let request = SummaryRequest { slo: Some(&slo), run: Some("a".into()), ..SummaryRequest::new(load) };
@@ -82,6 +85,9 @@ fn the_promised_names_are_there() {
         "/load/lateness_ms/p50",
         "/load/lateness_ms/p99",
         "/load/lateness_ms/max",
+        "/load/read_lateness_ms/p99",
+        "/load/error_bound_ms/ttft_p99",
+        "/load/error_bound_ms/itl_p99",
         "/load/client_limited",
         "/load/reasons",
         "/throughput/requests_per_s",

@@ -81,6 +81,26 @@ pub const SUMMARY_KEYS: &[Key] = &[
     key("load.lateness_ms.p99", NUMBER, "99th percentile of the lateness, ms"),
     key("load.lateness_ms.max", NUMBER, "largest lateness, ms"),
     key(
+        "load.read_lateness_ms",
+        OBJECT_OR_NULL,
+        "read - arrived, over the stream events for which it is known: those with a kernel stamp",
+    ),
+    key("load.read_lateness_ms.p50", NUMBER, "median, ms"),
+    key("load.read_lateness_ms.p99", NUMBER, "99th percentile, ms"),
+    key("load.read_lateness_ms.max", NUMBER, "largest, ms"),
+    key(
+        "load.error_bound_ms.ttft_p99",
+        NUMBER_OR_NULL,
+        "what this client can have added to TTFT at p99, ms: late sending where the ruler starts at the schedule, and late \
+         reading of a first token without a kernel stamp of its own; null if unknown",
+    ),
+    key(
+        "load.error_bound_ms.itl_p99",
+        NUMBER_OR_NULL,
+        "what this client can have added to a gap between tokens at p99, ms: late reading of tokens without a kernel \
+         stamp of their own; null if unknown",
+    ),
+    key(
         "load.gaps",
         OBJECT_OR_NULL,
         "whether the gaps that were sent follow the asked law; null where there is no one law",

@@ -3,7 +3,7 @@
 use goodput_core::metric::{Metric, Sample};
 use goodput_core::outcome::Outcome;
 use goodput_core::summary::{
-    Attainment, Concurrency, Counts, Distribution, GapCheck, GoodputReport, Lateness, LoadReport,
+    Attainment, Concurrency, Counts, Distribution, ErrorBound, GapCheck, GoodputReport, Lateness, LoadReport,
     ObjectiveReport, PercentileVerdict, Quantile, SCHEMA, Stalls, Summary, Throughput, Tokens, Window,
 };
 use goodput_core::tokens::TokenSource;
@@ -128,6 +128,8 @@ fn load() -> LoadReport {
         offered_rps: Some(99.87),
         concurrency: None,
         lateness_ms: Some(Lateness { p50: 0.011, p99: 0.081, max: 0.142 }),
+        read_lateness_ms: Some(Lateness { p50: 0.018, p99: 0.240, max: 3.1 }),
+        error_bound_ms: ErrorBound { ttft_p99: Some(0.081), itl_p99: Some(0.0) },
         gaps: Some(GapCheck {
             law: "poisson".into(),
             cv: 1.012,

@@ -1,0 +1,140 @@
+//! What reading late can have added to the figures.
+//!
+//! With a kernel stamp an event's arrival does not depend on when it was read, so a busy client adds nothing, with one
+//! exception: a read has one stamp, that of its newest bytes, and an event that is not the last of its read came
+//! earlier than that. Without a kernel stamp the arrival is the read, and nothing tells how long the bytes had waited.
+//!
+//! By event, then:
+//! - stamped, alone in its read or the last one of it: nothing;
+//! - stamped, and not the last one of its read: the lateness of that read;
+//! - not stamped: the lateness on record, and unknown where there is none.
+//!
+//! What this is not: a strict bound for shared reads. Their older bytes may have waited longer than the newest, whose
+//! lateness is what is on record; a server that sends several events at once looks the same.
+
+use crate::ruler::{EventRule, Measures};
+use crate::summary::{ErrorBound, Lateness};
+use crate::time::Nanos;
+use crate::timeline::{Chunk, ChunkFlags, Timeline};
+use goodput_stats::quantile::portion;
+use goodput_stats::{Method, Samples};
+
+/// Different values kept exactly; beyond, a lateness is known to better than 0.1 %.
+const DISTINCT: usize = 1 << 16;
+/// The level at which errors are given.
+const LEVEL: f64 = 0.99;
+
+/// Lateness in reading, over the requests of a window.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading {
+    /// Of every event for which it is known.
+    lateness: Samples,
+    /// What reading can have added to TTFT.
+    ttft_read: Errors,
+    /// What reading and sending can have added to TTFT.
+    ttft: Errors,
+    /// What reading can have added to the gap between successive token events.
+    gap: Errors,
+}
+
+impl Reading {
+    pub(crate) fn new() -> Self {
+        Self {
+            lateness: Samples::with_distinct_limit(DISTINCT),
+            ttft_read: Errors::new(),
+            ttft: Errors::new(),
+            gap: Errors::new(),
+        }
+    }
+
+    /// Adds a request. `sent_late` is the client's own lateness in sending as far as it is in the ruler's TTFT.
+    pub(crate) fn add(&mut self, t: &Timeline, m: &Measures, rule: &EventRule, sent_late: Nanos) {
+        for chunk in &t.chunks {
+            if let Some(late) = known_lateness(chunk) {
+                self.lateness.push(late.as_millis_f64());
+            }
+        }
+        if !m.success || m.whole {
+            return;
+        }
+        let mut before: Option<Error> = None;
+        for (i, chunk) in t.chunks.iter().enumerate().filter(|(_, chunk)| rule.admits(chunk)) {
+            let error = error_of(chunk, t.chunks.get(i + 1));
+            if let Some(before) = before.replace(error) {
+                self.gap.add(before.zip(error).map(|(a, b)| a.max(b)));
+            } else {
+                self.ttft_read.add(error);
+                self.ttft.add(error.map(|late| late + sent_late));
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> ReadingReport {
+        let sorted = (!self.lateness.is_empty()).then(|| self.lateness.freeze());
+        let lateness = sorted.map(|sorted| {
+            let at = |level| sorted.quantile(level, Method::Linear).unwrap_or_default();
+            Lateness { p50: at(0.5), p99: at(0.99), max: at(1.0) }
+        });
+        let gap_ms = self.gap.p99();
+        ReadingReport {
+            lateness,
+            ttft_ms: self.ttft_read.p99(),
+            gap_ms,
+            bound: ErrorBound { ttft_p99: self.ttft.p99(), itl_p99: gap_ms },
+        }
+    }
+}
+
+/// The answers of a [`Reading`], in milliseconds at p99; `None` where unknown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ReadingReport {
+    pub(crate) lateness: Option<Lateness>,
+    pub(crate) ttft_ms: Option<f64>,
+    pub(crate) gap_ms: Option<f64>,
+    pub(crate) bound: ErrorBound,
+}
+
+/// What the client can have added to one figure; `None` if nothing tells.
+type Error = Option<Nanos>;
+
+/// How late an event was read. An unstamped event has its read's instant as arrival, so that a lateness of zero says
+/// nothing.
+fn known_lateness(chunk: &Chunk) -> Error {
+    (chunk.flags.has(ChunkFlags::KERNEL_STAMP) || chunk.late_ns > 0).then(|| Nanos(chunk.late_ns.into()))
+}
+
+fn error_of(chunk: &Chunk, next: Option<&Chunk>) -> Error {
+    let stamped = chunk.flags.has(ChunkFlags::KERNEL_STAMP);
+    let last_of_its_read = next.is_none_or(|next| !next.flags.has(ChunkFlags::SHARED_READ));
+    if stamped && last_of_its_read { Some(Nanos::ZERO) } else { known_lateness(chunk) }
+}
+
+/// A multiset of errors. Most are zero, so those are only counted.
+#[derive(Debug, Clone)]
+struct Errors {
+    none: u64,
+    some: Samples,
+    unknown: u64,
+}
+
+impl Errors {
+    fn new() -> Self {
+        Self { none: 0, some: Samples::with_distinct_limit(DISTINCT), unknown: 0 }
+    }
+
+    fn add(&mut self, error: Error) {
+        match error {
+            None => self.unknown += 1,
+            Some(Nanos::ZERO) => self.none += 1,
+            Some(late) => self.some.push(late.as_millis_f64()),
+        }
+    }
+
+    /// By inverse CDF; an unknown error is larger than any other.
+    fn p99(mut self) -> Option<f64> {
+        self.some.push_n(0.0, self.none);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank between 0 and n")]
+        let rank = portion(self.some.n() + self.unknown, LEVEL).ceil() as u64;
+        self.some.freeze().order_statistic(rank)
+    }
+}
