@@ -75,9 +75,7 @@ pub(crate) fn distribution(metric: Metric, n: u64, percentiles: [f64; 3], max: f
         support: goodput_stats::support(n, level).name().into(),
         method: match metric.def().sample {
             Sample::Request => "linear, order statistics 95 %".into(),
-            Sample::Gap | Sample::Token => {
-                "linear, order statistics 95 %, samples taken as independent".into()
-            }
+            Sample::Gap | Sample::Token => "linear, time-block bootstrap 95 %, 50 blocks".into(),
         },
     };
     Distribution {
