@@ -32,6 +32,9 @@ const SECRET_WORDS: [&str; 16] = [
 /// Beginnings by which issued keys are known wherever they stand.
 const SECRET_PREFIXES: [&str; 8] = ["sk-", "hf_", "ghp_", "gho_", "nvapi-", "xoxb-", "AKIA", "eyJ"];
 
+/// Flags whose value is a header.
+const HEADER_FLAGS: [&str; 2] = ["--header", "-H"];
+
 /// How deep names can stand in each other: `--header=X-Api-Key=...` is two.
 const NAMES_MAX: u32 = 4;
 
@@ -41,12 +44,24 @@ const SECRET_LENGTH_MIN: usize = 16;
 /// The command line with every secret replaced by `[redacted]`, argument by argument.
 #[must_use]
 pub fn redact_command_line(arguments: &[String]) -> Vec<String> {
-    let mut next_is_secret = false;
+    let (mut next_is_secret, mut next_is_header) = (false, false);
     let redact = |argument: &String| {
         let secret = std::mem::replace(&mut next_is_secret, is_secret_flag(argument));
-        if secret { REDACTED.to_owned() } else { redact_text(argument) }
+        let header = std::mem::replace(&mut next_is_header, HEADER_FLAGS.contains(&argument.as_str()));
+        match argument.strip_prefix("--header=") {
+            _ if secret => REDACTED.to_owned(),
+            _ if header => redact_header(argument),
+            Some(header) => format!("--header={}", redact_header(header)),
+            None => redact_text(argument),
+        }
     };
     arguments.iter().map(redact).collect()
+}
+
+/// A header keeps its name only: gateways take keys under any name.
+fn redact_header(header: &str) -> String {
+    let before = named_value(header).map_or("", |(_, value)| &header[..header.len() - value.len()]);
+    format!("{before}{REDACTED}")
 }
 
 /// One argument, URL, header or JSON document without its secrets.
@@ -230,8 +245,6 @@ mod tests {
             "/data/sharegpt.json",
             "--tag",
             "quantisation=fp8",
-            "--header",
-            "X-Request-Class=batch",
         ];
         check(&line, &line);
     }
@@ -247,7 +260,9 @@ mod tests {
             &["--header", "X-Amz-Security-Token: [redacted]"],
         );
         check(&["--header", "Cookie=session=1; theme=2"], &["--header", "Cookie=[redacted]"]);
-        check(&["--header", "X-Odd=Bearer abc"], &["--header", "X-Odd=Bearer [redacted]"]);
+        check(&["--header", "X-Team=a"], &["--header", "X-Team=[redacted]"]);
+        check(&["--header=X-Team=a", "b=c"], &["--header=X-Team=[redacted]", "b=c"]);
+        check(&["--header", "abc"], &["--header", "[redacted]"]);
     }
 
     #[test]
