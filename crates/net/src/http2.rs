@@ -2,33 +2,35 @@
 //!
 //! Many streams on one connection share one TCP queue, so an arrival can be held up by another stream's data, and
 //! the kernel's stamp of a read belongs to no stream in particular. Therefore this path takes the time at which
-//! the library hands over a frame, says so in every chunk, and is never the default. Framing, flow control and
-//! HPACK come from the `h2` crate.
+//! the library hands over a frame, says so in every chunk, and is never the default. For the same reason `sent` and
+//! `sent_all` are the times at which the request was handed to the library. Framing, flow control and HPACK come from
+//! the `h2` crate.
+//!
+//! A request that has to wait for a connection or for a stream on it is not yet sent: the wait lies between its release
+//! and `sent`, where every ruler that starts at the release or the schedule sees it.
+
+mod connections;
 
 use crate::receive::{Finished, ReceiveStats, Running, Shared, ToReceive};
 use crate::release::ToRelease;
 use crate::sys;
-use crate::target::Target;
 use bytes::Bytes;
-use goodput_core::outcome::{CancelCause, ConnectFault, TimeoutPhase};
+use connections::{Connections, Place, SharedConnection, request_head};
+use goodput_core::outcome::{CancelCause, TimeoutPhase};
 use goodput_core::time::Nanos;
-use goodput_drive::deadline::Deadlines;
 use goodput_wire::Stamp;
-use goodput_wire::reply::{End, ReplyReader};
+use goodput_wire::reply::{End, Reply, ReplyReader};
 use h2::client::{ResponseFuture, SendRequest};
-use http::{Method, Request, Version};
-use std::collections::HashMap;
+use http::Request;
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
-use std::sync::mpsc::{Sender, SyncSender};
-use tokio::net::TcpStream;
+use std::sync::mpsc::{Sender, SyncSender, TrySendError};
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Mutex, watch};
-use tokio::task::LocalSet;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet, LocalSet};
 use tokio::time::{Instant, sleep_until};
-
-/// Receive windows so large that flow control never paces the server.
-const WINDOW: u32 = (1 << 31) - 1;
 
 /// The release thread's end of the HTTP/2 thread.
 pub(crate) struct Http2Outlet {
@@ -45,13 +47,20 @@ impl Http2Outlet {
 /// The thread that owns all HTTP/2 connections.
 pub(crate) struct Http2Thread {
     inbox: UnboundedReceiver<ToReceive>,
-    context: Context,
+    release: Sender<ToRelease>,
+    finished: SyncSender<Finished>,
+    shared: Shared,
 }
 
+/// What all streams share.
 struct Context {
     release: Sender<ToRelease>,
     finished: SyncSender<Finished>,
     shared: Shared,
+    connections: Connections,
+    /// Pieces of bodies that came.
+    reads: Cell<u64>,
+    sink_stalls: Cell<u64>,
 }
 
 impl Http2Thread {
@@ -61,172 +70,173 @@ impl Http2Thread {
         shared: Shared,
     ) -> (Http2Outlet, Self) {
         let (inbox, messages) = unbounded_channel();
-        let context = Context { release, finished, shared };
-        (Http2Outlet { inbox }, Self { inbox: messages, context })
+        (Http2Outlet { inbox }, Self { inbox: messages, release, finished, shared })
     }
 
     /// Runs until told to stop.
     pub(crate) fn run(self) -> io::Result<ReceiveStats> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let reads = LocalSet::new().block_on(&runtime, serve(self.inbox, Rc::new(self.context)));
-        Ok(ReceiveStats { reads, cpu_ns: sys::thread_cpu_ns(), ..ReceiveStats::default() })
+        let context = Rc::new(Context {
+            release: self.release,
+            finished: self.finished,
+            connections: Connections::new(self.shared.clock),
+            shared: self.shared,
+            reads: Cell::new(0),
+            sink_stalls: Cell::new(0),
+        });
+        LocalSet::new().block_on(&runtime, serve(self.inbox, context.clone()));
+        Ok(ReceiveStats {
+            reads: context.reads.get(),
+            sink_stalls: context.sink_stalls.get(),
+            cpu_ns: sys::thread_cpu_ns(),
+            ..ReceiveStats::default()
+        })
     }
 }
 
-async fn serve(mut inbox: UnboundedReceiver<ToReceive>, context: Rc<Context>) -> u64 {
+async fn serve(mut inbox: UnboundedReceiver<ToReceive>, context: Rc<Context>) {
     let (cancel, cancelled) = watch::channel(None);
-    let connections = Rc::new(Connections::default());
-    while let Some(message) = inbox.recv().await {
-        match message {
-            ToReceive::AdoptStream(running) => {
-                let stream = Stream {
-                    context: context.clone(),
-                    connections: connections.clone(),
-                    cancelled: cancelled.clone(),
-                };
-                tokio::task::spawn_local(stream.carry(running));
-            }
-            ToReceive::CancelAll(cause) => {
-                cancel.send_replace(Some(cause));
-            }
-            ToReceive::Stop => break,
-            ToReceive::Adopt(_) => unreachable!("connections go to the HTTP/1 threads"),
+    let mut streams = JoinSet::new();
+    loop {
+        tokio::select! {
+            message = inbox.recv() => match message {
+                Some(ToReceive::AdoptStream(running)) => {
+                    let stream = Stream { context: context.clone(), cancelled: cancelled.clone() };
+                    streams.spawn_local(stream.carry(running));
+                }
+                Some(ToReceive::CancelAll(cause)) => {
+                    cancel.send_replace(Some(cause));
+                }
+                Some(ToReceive::Stop) | None => break,
+                Some(ToReceive::Adopt(_)) => unreachable!("connections go to the HTTP/1 threads"),
+            },
+            Some(ended) = streams.join_next() => fail_together(ended),
         }
     }
-    connections.reads.get()
-}
-
-/// One shared connection per target, opened by the first stream that needs it and again after it has broken.
-#[derive(Default)]
-struct Connections {
-    open: Mutex<HashMap<usize, Shared2>>,
-    next_id: std::cell::Cell<u32>,
-    reads: std::cell::Cell<u64>,
-}
-
-#[derive(Clone)]
-struct Shared2 {
-    id: u32,
-    sender: SendRequest<Bytes>,
-}
-
-impl Connections {
-    async fn get(&self, index: usize, target: &Target) -> Result<(Shared2, bool), (ConnectFault, String)> {
-        // The lock is held while connecting on purpose: streams that arrive meanwhile share the new connection.
-        let mut open = self.open.lock().await;
-        if let Some(shared) = open.get(&index)
-            && let Ok(sender) = shared.sender.clone().ready().await
-        {
-            return Ok((Shared2 { id: shared.id, sender }, false));
-        }
-        let sender = connect(target).await?;
-        let shared = Shared2 { id: self.next_id.replace(self.next_id.get() + 1), sender };
-        open.insert(index, shared.clone());
-        Ok((shared, true))
+    // Streams that have been cancelled may not have had a turn since; none may end without its record.
+    cancel.send_if_modified(|cause| cause.is_none() && cause.replace(CancelCause::RunEnd).is_none());
+    while let Some(ended) = streams.join_next().await {
+        fail_together(ended);
     }
 }
 
-async fn connect(target: &Target) -> Result<SendRequest<Bytes>, (ConnectFault, String)> {
-    let io_error = |e: io::Error| (crate::release::io_fault(&e), e.to_string());
-    let tcp = TcpStream::connect(target.address).await.map_err(io_error)?;
-    tcp.set_nodelay(true).map_err(io_error)?;
-    let mut builder = h2::client::Builder::new();
-    builder.initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
-    let protocol = |e: h2::Error| (ConnectFault::Other, format!("HTTP/2: {e}"));
-    match &target.tls {
-        None => {
-            let (sender, connection) = builder.handshake(tcp).await.map_err(protocol)?;
-            tokio::task::spawn_local(async move { drop(connection.await) });
-            Ok(sender)
-        }
-        Some(tls) => {
-            let connector = tokio_rustls::TlsConnector::from(tls.config.clone());
-            let stream = connector
-                .connect(tls.server_name.clone(), tcp)
-                .await
-                .map_err(|e| (ConnectFault::Tls, e.to_string()))?;
-            let (sender, connection) = builder.handshake(stream).await.map_err(protocol)?;
-            tokio::task::spawn_local(async move { drop(connection.await) });
-            Ok(sender)
-        }
+/// A stream that panics takes the thread with it, as a connection does on an HTTP/1 thread.
+fn fail_together(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
     }
 }
 
 /// One request on its stream.
 struct Stream {
     context: Rc<Context>,
-    connections: Rc<Connections>,
     cancelled: watch::Receiver<Option<CancelCause>>,
 }
 
 impl Stream {
-    async fn carry(mut self, running: Box<Running>) {
-        let Running { mut timeline, prepared, mut deadlines, latest, .. } = *running;
-        let mut reader = ReplyReader::new(prepared.reply);
-        let mut at = latest;
-        let body = Bytes::from(prepared.bytes).slice(prepared.body_at..);
-        let end = match self.open(prepared.target, &mut timeline, &deadlines).await {
-            Err(end) => end,
-            Ok(shared) => {
-                let target = &self.context.shared.targets[prepared.target];
-                let head = request_head(target, &prepared.head, &prepared.request_id);
-                let now = self.now();
-                timeline.instants.sent = Some(now);
-                at = at.max(now);
-                deadlines.on_sent(now);
-                match send(shared.sender, head, body) {
-                    Err(end) => end,
-                    Ok(response) => {
-                        timeline.instants.sent_all = Some(self.now());
-                        self.listen(response, &mut reader, &mut deadlines, &mut at).await
-                    }
-                }
-            }
-        };
-        let mut reply = reader.finish(end);
+    async fn carry(mut self, mut running: Box<Running>) {
+        let feed = self.context.shared.feed.clone();
+        let mut reply = self.attempt(&mut running).await;
+        if reply.refused_usage && running.prepared.asks_usage && self.cancelled.borrow().is_none() {
+            feed.stop_asking_usage();
+            let note = "the server refuses to report usage; sent again without asking";
+            running.timeline.notes.push(note.to_owned());
+            running.prepared = feed.build(running.prepared.id);
+            reply = self.attempt(&mut running).await;
+        }
+        let Running { mut timeline, prepared, latest, .. } = *running;
         let texts = std::mem::take(&mut reply.text);
         reply.apply_to(&mut timeline);
-        timeline.instants.closed = Some(self.now().max(at));
+        timeline.instants.closed = Some(self.now().max(latest));
         let failed = !timeline.outcome.is_ok() && !timeline.outcome.is_censored();
+        // The release thread outlives this one; if it has panicked the run is over anyway.
         drop(self.context.release.send(ToRelease::Ended { id: prepared.id, failed, connection: None }));
-        drop(self.context.finished.send(Finished { timeline, texts }));
+        self.context.deliver(Finished { timeline, texts });
+    }
+
+    async fn attempt(&mut self, running: &mut Running) -> Reply {
+        let mut reader = ReplyReader::new(running.prepared.reply);
+        let end = self.exchange(running, &mut reader).await.unwrap_or_else(|end| end);
+        reader.finish(end)
+    }
+
+    /// Sends the request and reads the answer. How it ended is the result either way.
+    async fn exchange(&mut self, running: &mut Running, reader: &mut ReplyReader) -> Result<End, End> {
+        let context = self.context.clone();
+        let prepared = &mut running.prepared;
+        let target = &context.shared.targets[prepared.target];
+        let head = request_head(target, &prepared.head, &prepared.request_id)?;
+        let body = Bytes::from(std::mem::take(&mut prepared.bytes)).slice(prepared.body_at..);
+        // The place is held until the stream is over.
+        let place = self.open(running).await?;
+        let now = self.now();
+        running.latest = running.latest.max(now);
+        running.deadlines.on_sent(now);
+        let sent = &mut running.timeline.instants.sent;
+        *sent = sent.or(Some(now));
+        let response = send(&place.sender, head, body)?;
+        running.timeline.instants.sent_all = Some(self.now());
+        self.listen(response, running, reader).await
     }
 
     fn now(&self) -> Nanos {
         self.context.shared.clock.now()
     }
 
-    async fn open(
-        &mut self,
-        target: usize,
-        timeline: &mut goodput_core::timeline::Timeline,
-        deadlines: &Deadlines,
-    ) -> Result<Shared2, End> {
-        let started = self.now();
-        let connections = self.connections.clone();
-        let context = self.context.clone();
-        let getting = connections.get(target, &context.shared.targets[target]);
-        let (shared, new) = self
-            .before_limits(deadlines, getting)
-            .await?
-            .map_err(|(fault, message)| End::Connect { fault, message })?;
-        timeline.connection.id = shared.id;
-        if new {
-            timeline.instants.connect_start = Some(started);
-            timeline.instants.connected = Some(self.now());
+    /// Finds a connection and a place on it, opening a connection if there is none that lives.
+    async fn open(&mut self, running: &mut Running) -> Result<Place, End> {
+        loop {
+            let context = self.context.clone();
+            let index = running.prepared.target;
+            let getting = context.connections.get(index, &context.shared.targets[index]);
+            let (connection, opening) = self
+                .before(running.deadlines.next(), getting)
+                .await?
+                .map_err(|(fault, message)| End::Connect { fault, message })?;
+            running.deadlines.connected();
+            // A request sent once more keeps the instants of its first attempt.
+            if running.timeline.instants.sent.is_none()
+                && let Some((started, connected)) = opening
+            {
+                running.timeline.instants.connect_start = Some(started);
+                running.timeline.instants.connected = Some(connected);
+            }
+            if let Some(place) = self.place(&connection, running).await? {
+                running.timeline.connection.id = connection.id;
+                running.timeline.connection.uses_before = place.uses_before;
+                return Ok(place);
+            }
         }
-        Ok(shared)
     }
 
-    /// Waits for `work`, but not beyond the request's limits or the run's end.
-    async fn before_limits<T>(
+    /// A place on this connection; `None` if it broke meanwhile.
+    async fn place(
         &mut self,
-        deadlines: &Deadlines,
+        connection: &SharedConnection,
+        running: &mut Running,
+    ) -> Result<Option<Place>, End> {
+        let permit = match connection.free_permit() {
+            Some(permit) => permit,
+            None => {
+                let most = connection.most_streams;
+                running.timeline.notes.push(format!("waited for a stream: the server allows {most} at once"));
+                self.before(running.deadlines.next(), connection.permit()).await?
+            }
+        };
+        Ok(connection.place(permit).await)
+    }
+
+    /// Waits for `work`, but not beyond the limit or the run's end.
+    async fn before<T>(
+        &mut self,
+        limit: Option<(Nanos, TimeoutPhase)>,
         work: impl Future<Output = T>,
     ) -> Result<T, End> {
-        let (at, phase) = deadlines.next().unwrap_or((Nanos::MAX, TimeoutPhase::Total));
+        let (at, phase) = limit.unwrap_or((Nanos::MAX, TimeoutPhase::Total));
         let left = at.since(self.now()).0.min(u64::from(u32::MAX) * 1_000_000);
-        let limit = Instant::now() + std::time::Duration::from_nanos(left);
+        let limit = Instant::now() + Duration::from_nanos(left);
         tokio::select! {
             biased;
             done = work => Ok(done),
@@ -240,68 +250,59 @@ impl Stream {
     async fn listen(
         &mut self,
         response: ResponseFuture,
+        running: &mut Running,
         reader: &mut ReplyReader,
-        deadlines: &mut Deadlines,
-        at: &mut Nanos,
-    ) -> End {
-        let response = match self.before_limits(deadlines, response).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return broken(&error),
-            Err(end) => return end,
-        };
-        *at = self.now().max(*at);
+    ) -> Result<End, End> {
+        let response = self.before(running.deadlines.next(), response).await?.map_err(|e| broken(&e))?;
+        running.latest = self.now().max(running.latest);
         let header = |name| response.headers().get(name).and_then(|v| v.to_str().ok());
-        reader.head(*at, response.status().as_u16(), header(http::header::CONTENT_TYPE));
+        reader.head(running.latest, response.status().as_u16(), header(http::header::CONTENT_TYPE));
         if let Some(value) = header(http::header::RETRY_AFTER) {
             reader.retry_after(value);
         }
         let mut body = response.into_body();
-        loop {
-            let data = match self.before_limits(deadlines, body.data()).await {
-                Ok(Some(Ok(data))) => data,
-                Ok(Some(Err(error))) => return broken(&error),
-                Ok(None) => return End::Complete,
-                Err(end) => return end,
-            };
-            *at = self.now().max(*at);
-            self.connections.reads.set(self.connections.reads.get() + 1);
-            reader.body(Stamp { at: *at, late_ns: 0, kernel: false }, &data);
-            deadlines.on_byte(*at);
+        while let Some(data) = self.before(running.deadlines.next(), body.data()).await? {
+            let data = data.map_err(|e| broken(&e))?;
+            let at = self.now().max(running.latest);
+            running.latest = at;
+            self.context.reads.set(self.context.reads.get() + 1);
+            reader.body(Stamp { at, late_ns: 0, kernel: false }, &data);
+            if reader.is_broken() {
+                break;
+            }
+            running.deadlines.on_byte(at);
             if reader.has_token() {
-                deadlines.on_token(*at);
+                running.deadlines.on_token(at);
             }
             // The windows are as large as they can be; giving capacity back keeps them so.
             drop(body.flow_control().release_capacity(data.len()));
         }
+        Ok(End::Complete)
     }
 }
 
-fn send(mut sender: SendRequest<Bytes>, head: Request<()>, body: Bytes) -> Result<ResponseFuture, End> {
-    let (response, mut stream) = sender.send_request(head, false).map_err(|e| broken(&e))?;
+impl Context {
+    fn deliver(&self, finished: Finished) {
+        if let Err(TrySendError::Full(finished)) = self.finished.try_send(finished) {
+            self.sink_stalls.set(self.sink_stalls.get() + 1);
+            // The caller is gone only when the run is being torn down; then nobody wants the record.
+            drop(self.finished.send(finished));
+        }
+    }
+}
+
+fn send(sender: &SendRequest<Bytes>, head: Request<()>, body: Bytes) -> Result<ResponseFuture, End> {
+    let (response, mut stream) = sender.clone().send_request(head, false).map_err(|e| broken(&e))?;
     stream.reserve_capacity(body.len());
     stream.send_data(body, true).map_err(|e| broken(&e))?;
     Ok(response)
 }
 
-fn broken(_error: &h2::Error) -> End {
-    End::Reset
-}
-
-/// The pseudo-headers and headers of a request, from the parts that the HTTP/1 head is made of.
-fn request_head(target: &Target, head: &crate::feed::Head, request_id: &str) -> Request<()> {
-    let scheme = if target.tls.is_some() { "https" } else { "http" };
-    let mut request = Request::new(());
-    *request.method_mut() = Method::POST;
-    *request.version_mut() = Version::HTTP_2;
-    *request.uri_mut() = format!("{scheme}://{}{}", target.host, head.path).parse().unwrap_or_default();
-    let own = [("content-type", "application/json"), (crate::source::REQUEST_ID, request_id)];
-    let given = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    for (name, value) in own.into_iter().chain(given) {
-        let name = http::HeaderName::try_from(name);
-        let value = http::HeaderValue::try_from(value);
-        if let (Ok(name), Ok(value)) = (name, value) {
-            request.headers_mut().append(name, value);
-        }
+/// What the peer did ends as a reset, like its counterpart on HTTP/1; what `h2` objects to is a broken protocol.
+fn broken(error: &h2::Error) -> End {
+    if error.is_remote() || error.is_io() {
+        End::Reset
+    } else {
+        End::Protocol { message: format!("HTTP/2: {error}") }
     }
-    request
 }
