@@ -13,7 +13,9 @@ use std::path::PathBuf;
 /// Measure LLM serving so honestly that a number can be trusted and compared.
 #[derive(Debug, Parser)]
 #[command(name = "goodput", version, propagate_version = true, max_term_width = 110)]
-#[command(after_help = "Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 run invalid, 130 interrupted (the partial run is saved).")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 run invalid, 130 interrupted (the partial run is saved)."
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -135,7 +135,8 @@ impl Recorder {
 /// Only a file is known to be the model's tokenizer: tiktoken's vocabularies are the default for building prompts,
 /// and asking the server for every answer would load it.
 fn counts_output(scene: &Scene) -> bool {
-    matches!(scene.plan.workload.tokenizer, TokenizerChoice::File(_)) && scene.workload.tokenizer().counts_output()
+    matches!(scene.plan.workload.tokenizer, TokenizerChoice::File(_))
+        && scene.workload.tokenizer().counts_output()
 }
 
 /// Where the server gave no count, the text is counted with the model's own tokenizer, whole and never by chunk.

@@ -44,7 +44,9 @@ fn rate_profile(args: &LoadArgs) -> Result<Option<RateProfile>, Failure> {
     if let Some(text) = &args.steps {
         return steps(text).map(Some);
     }
-    Ok(args.rate.map(|rate| if rate.is_finite() { RateProfile::Steady { rate } } else { RateProfile::Infinite }))
+    Ok(args
+        .rate
+        .map(|rate| if rate.is_finite() { RateProfile::Steady { rate } } else { RateProfile::Infinite }))
 }
 
 fn ramp(text: &str) -> Result<RateProfile, Failure> {
@@ -171,9 +173,8 @@ fn data(args: &WorkloadArgs) -> Result<Data, Failure> {
         None => Err(Failure::input(format!("--data {name} needs --data-path FILE"))),
     };
     match args.data {
-        DataArg::Random if args.data_path.is_some() => {
-            Err(Failure::input("--data random reads no file").hint("drop --data-path, or choose --data sharegpt or jsonl"))
-        }
+        DataArg::Random if args.data_path.is_some() => Err(Failure::input("--data random reads no file")
+            .hint("drop --data-path, or choose --data sharegpt or jsonl")),
         DataArg::Random => Ok(Data::Random),
         DataArg::Sharegpt => Ok(Data::Sharegpt {
             path: path("sharegpt")?,

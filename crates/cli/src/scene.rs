@@ -3,7 +3,9 @@
 use crate::args::{RunArgs, TargetArgs};
 use crate::exit::Failure;
 use crate::resolve;
-use goodput_core::plan::{Data, HttpVersion, PLAN_VERSION, Plan, Protocol, Target as PlanTarget, TokenizerChoice};
+use goodput_core::plan::{
+    Data, HttpVersion, PLAN_VERSION, Plan, Protocol, Target as PlanTarget, TokenizerChoice,
+};
 use goodput_core::rng::Seed;
 use goodput_core::schedule::Schedule;
 use goodput_core::timeline::Phase;

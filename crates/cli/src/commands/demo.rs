@@ -12,15 +12,45 @@ use std::process::{Child, Stdio};
 /// What the demo's server does: 24 answers at a time, each 80 ms to the first of 64 tokens and 12 ms between them, so
 /// that it can finish about 28 requests a second; and once, everything stands still for 1.5 s.
 const SERVER: &[&str] = &[
-    "sim", "fixed", "--port", "0", "--ttft", "80ms", "--itl", "12ms", "--tokens", "64", "--slots", "24", "--stall",
+    "sim",
+    "fixed",
+    "--port",
+    "0",
+    "--ttft",
+    "80ms",
+    "--itl",
+    "12ms",
+    "--tokens",
+    "64",
+    "--slots",
+    "24",
+    "--stall",
     "5s:1500ms",
 ];
 
 /// The load: a quiet stretch (the stall falls into it), two seconds far above capacity, and a quiet stretch again.
 const LOAD: &[&str] = &[
-    "--protocol", "openai-chat", "--steps", "18:9s,45:2s,18:7s", "--duration", "18s", "--warmup", "10", "--data",
-    "random", "--input-tokens", "uniform(32,128)", "--tokenizer", "bytes", "--max-tokens", "64", "--ignore-eos",
-    "--slo", "ttft:500ms,tpot:25ms", "--seed", "7",
+    "--protocol",
+    "openai-chat",
+    "--steps",
+    "18:9s,45:2s,18:7s",
+    "--duration",
+    "18s",
+    "--warmup",
+    "10",
+    "--data",
+    "random",
+    "--input-tokens",
+    "uniform(32,128)",
+    "--tokenizer",
+    "bytes",
+    "--max-tokens",
+    "64",
+    "--ignore-eos",
+    "--slo",
+    "ttft:500ms,tpot:25ms",
+    "--seed",
+    "7",
 ];
 
 const WHAT_TO_LOOK_AT: &str = "\

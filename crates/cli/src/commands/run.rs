@@ -60,8 +60,9 @@ fn create_dir(output: &OutputArgs) -> Result<RunDir, Failure> {
 
 /// Runs the load and stores what happened. Says whether the user broke it off.
 fn measure(args: &RunArgs, scene: Scene, run: &RunDir, printer: Printer) -> Result<bool, Failure> {
-    let source = PlanSource::new(scene.plan.clone(), scene.workload.clone(), &scene.targets, scene.headers.clone())
-        .map_err(|e| Failure::input(e.to_string()))?;
+    let source =
+        PlanSource::new(scene.plan.clone(), scene.workload.clone(), &scene.targets, scene.headers.clone())
+            .map_err(|e| Failure::input(e.to_string()))?;
     let mut recorder = Recorder::begin(run, &scene, &args.output.tags)?;
     let prepared = PreparedRun::prepare(run_config(args, &scene), Arc::new(source))
         .map_err(|e| Failure::input(e.to_string()))?;
@@ -71,8 +72,7 @@ fn measure(args: &RunArgs, scene: Scene, run: &RunDir, printer: Printer) -> Resu
     drop(line);
     match result {
         Ok(facts) => {
-            let interrupted =
-                facts.progress.is_some_and(|p| p.cut_by == Some(CancelCause::Interrupt));
+            let interrupted = facts.progress.is_some_and(|p| p.cut_by == Some(CancelCause::Interrupt));
             let status = if interrupted { Status::Interrupted } else { Status::Complete };
             recorder.end(&facts, status)?;
             Ok(interrupted)
@@ -135,7 +135,8 @@ fn warm_connections(load: &Load, stop: &Stop, scene: &Scene) -> usize {
         }
     };
     let total = (scene.schedule.warmup.len() + scene.schedule.measured.len()) as u64;
-    let useful = if load.arrivals.is_some() { needed.min(total) } else { needed.min(stop.requests.unwrap_or(needed)) };
+    let useful =
+        if load.arrivals.is_some() { needed.min(total) } else { needed.min(stop.requests.unwrap_or(needed)) };
     usize::try_from(useful.max(1)).unwrap_or(1)
 }
 
@@ -158,8 +159,8 @@ fn default_threads() -> u16 {
 }
 
 fn listen_for_interrupts(handle: RunHandle, printer: Printer) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|e| Failure::input(format!("cannot handle signals: {e}")))?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::input(format!("cannot handle signals: {e}")))?;
     std::thread::spawn(move || {
         for _ in signals.forever() {
             printer.notice("interrupted: ending the run, its record is kept (once more to stop waiting)");

@@ -30,7 +30,12 @@ pub(crate) fn run(args: &ShowArgs, printer: Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn all_rulers(args: &ShowArgs, reading: &Reading, run: &RunReader, printer: Printer) -> Result<Exit, Failure> {
+fn all_rulers(
+    args: &ShowArgs,
+    reading: &Reading,
+    run: &RunReader,
+    printer: Printer,
+) -> Result<Exit, Failure> {
     let summaries = RULERS.iter().map(|r| reading.summary(run, r)).collect::<Result<Vec<_>, _>>()?;
     if args.json {
         printer.result(to_json(&summaries)?);
@@ -67,7 +72,9 @@ fn client_line(client: &Client) -> Option<String> {
     if let (Some(ready), Some(p50), Some(max)) =
         (client.warm_connections, client.connect_p50_ms, client.connect_max_ms)
     {
-        parts.push(format!("{ready} connections set up before the start (p50 {p50:.2}, max {max:.2} ms, in no latency)"));
+        parts.push(format!(
+            "{ready} connections set up before the start (p50 {p50:.2}, max {max:.2} ms, in no latency)"
+        ));
     }
     if let (Some(reads), Some(stamped)) = (client.reads, client.stamped_reads)
         && reads > 0

@@ -43,7 +43,11 @@ fn fixed(args: &SimFixedArgs) -> FixedConfig {
 
 fn scripts(args: &SimScriptArgs) -> Result<ScriptPlan, Failure> {
     let mut scripts = args.scripts.iter().map(|path| read_script(path)).collect::<Result<Vec<_>, _>>()?;
-    Ok(if scripts.len() == 1 { ScriptPlan::Same(scripts.remove(0)) } else { ScriptPlan::PerConnection(scripts) })
+    Ok(if scripts.len() == 1 {
+        ScriptPlan::Same(scripts.remove(0))
+    } else {
+        ScriptPlan::PerConnection(scripts)
+    })
 }
 
 fn read_script(path: &Path) -> Result<Replay, Failure> {
@@ -72,8 +76,8 @@ fn listen(service: Service, args: &ListenArgs, printer: Printer) -> Result<Exit,
 }
 
 fn truth_file(path: &Path) -> Result<Box<dyn Write + Send>, Failure> {
-    let file = File::create(path)
-        .map_err(|e| Failure::input(format!("cannot create {}: {e}", path.display())))?;
+    let file =
+        File::create(path).map_err(|e| Failure::input(format!("cannot create {}: {e}", path.display())))?;
     Ok(Box::new(BufWriter::new(file)))
 }
 

@@ -121,7 +121,8 @@ fn pure_crates_name_no_outside_world() {
 
 /// The modules named right behind `std::`, grouped imports included.
 fn std_modules(code: &str) -> Vec<String> {
-    let name = |path: &str| path.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let name =
+        |path: &str| path.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let mut found: Vec<String> = Vec::new();
     for (at, std) in code.match_indices("std::") {
         let rest = &code[at + std.len()..];
