@@ -1,0 +1,130 @@
+//! `goodput show` and `goodput explain`: what is on disk, read again.
+
+use crate::goodput::{TINY, exact, goodput, json_file, run_args, runs};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+use tempfile::{TempDir, tempdir};
+
+/// Two runs, made once for all tests of this file, which only read them.
+fn two_runs() -> &'static Path {
+    static RUNS: OnceLock<TempDir> = OnceLock::new();
+    let made = RUNS.get_or_init(|| {
+        let (_server, url) = exact(10, 2, 8, &[]);
+        let out = tempdir().unwrap();
+        for name in ["zulu", "alpha"] {
+            let args = format!("--concurrency 5 --requests 40 {TINY} --name {name} --quiet");
+            goodput(run_args(&url, out.path(), &args)).with_code(0);
+        }
+        out
+    });
+    made.path()
+}
+
+fn show(path: &Path, args: &[&str]) -> crate::goodput::Ended {
+    goodput(["show", path.to_str().unwrap()].iter().chain(args))
+}
+
+#[test]
+fn a_run_is_shown_from_what_is_on_disk() {
+    let run = two_runs().join("zulu");
+    let shown = show(&run, &["--json"]).with_code(0);
+    assert_eq!(shown.stderr, "");
+    assert_eq!(shown.json(), json_file(&run.join("summary.json")));
+    let report = show(&run, &[]).with_code(0).stdout;
+    assert!(report.contains("TTFT") && report.contains("40"), "{report}");
+}
+
+#[test]
+fn of_a_folder_the_newest_run_is_shown_and_named() {
+    let shown = show(two_runs(), &["--json"]).with_code(0);
+    assert_eq!(shown.json()["run"], "alpha", "started last, whatever the names say");
+    assert!(shown.stderr.contains("alpha") && shown.stderr.contains("newest of 2"), "{}", shown.stderr);
+}
+
+#[test]
+fn flags_of_reading_work_on_stored_runs() {
+    let run = two_runs().join("zulu");
+    let args = ["--json", "--slo", "ttft:20s,tpot:20s", "--percentiles", "50,90", "--window", "steady"];
+    let shown = show(&run, &args).with_code(0).json();
+    assert_eq!(shown["window"]["kind"], "steady");
+    assert!(shown["metrics"]["ttft"]["p90"].is_object() && shown["metrics"]["ttft"]["p99"].is_null());
+    assert_eq!(shown["goodput"]["attainment"]["value"], 1.0);
+
+    let all = show(&run, &["--rulers", "--json"]).with_code(0).json();
+    let names: Vec<_> =
+        all.as_array().unwrap().iter().map(|summary| summary["ruler"].as_str().unwrap()).collect();
+    assert!(["canonical", "vllm", "vllm-rs", "sglang", "sglang-oai"].iter().all(|name| names.contains(name)));
+    assert!(show(&run, &["--rulers", "--ruler", "vllm"]).with_code(2).stderr.contains("--ruler"));
+}
+
+#[test]
+fn what_is_no_run_is_refused_with_the_reason() {
+    let folder = tempdir().unwrap();
+    fs::write(folder.path().join("results.json"), "{}").unwrap();
+    let file = folder.path().join("results.json");
+    let missing = folder.path().join("nothing");
+    for (path, reason) in
+        [(folder.path(), "no manifest.json"), (&file, "is a file"), (&missing, "does not exist")]
+    {
+        let ended = show(path, &[]).with_code(2);
+        assert_eq!(ended.stdout, "");
+        assert!(
+            ended.stderr.contains(path.to_str().unwrap()) && ended.stderr.contains(reason),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+/// A copy of a run with another manifest.
+fn with_manifest(change: impl FnOnce(&mut Value)) -> TempDir {
+    let copy = tempdir().unwrap();
+    for entry in fs::read_dir(two_runs().join("zulu")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let manifest = copy.path().join("manifest.json");
+    let mut content = json_file(&manifest);
+    change(&mut content);
+    fs::write(&manifest, content.to_string()).unwrap();
+    copy
+}
+
+#[test]
+fn another_major_format_is_refused_and_another_minor_is_read() {
+    let future = with_manifest(|manifest| manifest["format"] = json!("2.0"));
+    let ended = show(future.path(), &[]).with_code(2);
+    for word in ["manifest.json", "2.0", "1.0"] {
+        assert!(ended.stderr.contains(word), "{}", ended.stderr);
+    }
+    let newer = with_manifest(|manifest| {
+        manifest["format"] = json!("1.7");
+        manifest["a_key_of_tomorrow"] = json!(true);
+    });
+    show(newer.path(), &[]).with_code(0);
+}
+
+#[test]
+fn a_damaged_run_names_the_file() {
+    let damaged = with_manifest(|_| {});
+    let requests = damaged.path().join("requests.parquet");
+    let bytes = fs::read(&requests).unwrap();
+    fs::write(&requests, &bytes[..bytes.len() / 2]).unwrap();
+    let ended = show(damaged.path(), &[]).with_code(2);
+    assert!(ended.stderr.contains("requests.parquet"), "{}", ended.stderr);
+}
+
+#[test]
+fn everything_in_the_lists_can_be_explained() {
+    let list = goodput(["explain"]).with_code(0).stdout;
+    for name in ["ttft", "tpot", "itl", "e2e", "cap_wait", "canonical", "vllm", "sglang-oai"] {
+        assert!(list.contains(name), "{list}");
+        let explained = goodput(["explain", name]).with_code(0).stdout;
+        assert!(explained.len() > 100, "{name}: {explained}");
+    }
+    let ended = goodput(["explain", "speed"]).with_code(2);
+    assert!(ended.stderr.contains("speed") && ended.stderr.contains("ttft"), "{}", ended.stderr);
+    assert_eq!(runs(two_runs()).len(), 2, "reading makes no runs");
+}
