@@ -135,8 +135,9 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encodes ahead until [`Feed::stop`].
+    /// Encodes ahead until [`Feed::stop`]. If the source panics the feed stops as well, so that nobody waits for it.
     pub fn work(&self) {
+        let _stops = StopOnPanic(self);
         let mut state = self.lock();
         while !state.stopped {
             let Some(id) = state.wanted(self.ahead) else {
@@ -201,6 +202,16 @@ impl Feed {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
+    }
+}
+
+struct StopOnPanic<'a>(&'a Feed);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
     }
 }
 

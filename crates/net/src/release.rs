@@ -39,8 +39,11 @@ pub(crate) enum ToRelease {
     Ended { id: RequestId, failed: bool, connection: Option<Connection> },
     /// The user wants the run to end.
     Interrupt,
-    /// The run cannot go on: nobody keeps its records, or a receive thread has failed.
+    /// The run cannot go on: nobody keeps its records.
     Fatal,
+    /// A receive thread has ended. Before the end of the run this means that it has failed, and that its requests will
+    /// never be reported.
+    ReceiverGone,
 }
 
 /// A receive thread, as the release thread sees it.
@@ -155,7 +158,6 @@ impl ReleaseThread {
             }
             self.wait(&mut actions);
         }
-        self.shared.feed.stop();
         stats.measured_from = self.driver.measured_from();
         stats.cpu_ns = sys::thread_cpu_ns();
         stats
@@ -199,6 +201,7 @@ impl ReleaseThread {
             }
             ToRelease::Interrupt => self.driver.on(now, Event::Interrupt, actions),
             ToRelease::Fatal => self.driver.on(now, Event::Fatal, actions),
+            ToRelease::ReceiverGone => actions.push(Action::Finished),
         }
     }
 

@@ -217,7 +217,9 @@ impl PreparedRun {
         };
         let releaser = spawn("release", move || release.run())?;
         let sunk = pump(&records, &self.to_release, &mut sink);
-        facts.release = releaser.join().map_err(|_| RunError::Thread("release"))?;
+        let released = releaser.join();
+        self.feed.stop();
+        facts.release = released.map_err(|_| RunError::Thread("release"))?;
         for receiver in receivers {
             let stats = receiver.join().map_err(|_| RunError::Thread("receive"))?;
             add(
@@ -273,7 +275,8 @@ fn start_http1(
         let channels = Channels { inbox: messages, release: to_release.clone(), finished: finished.clone() };
         let (thread, waker) = ReceiveThread::new(channels, shared.clone())
             .map_err(|source| RunError::System { what: "watch sockets", source })?;
-        receivers.push(spawn("receive", move || thread.run())?);
+        let farewell = Farewell(to_release.clone());
+        receivers.push(spawn("receive", move || farewell.after(|| thread.run()))?);
         outlets.push(Outlet { inbox, waker });
     }
     Ok((Lines::Http1 { idle, outlets }, receivers))
@@ -285,8 +288,26 @@ fn start_http2(
     shared: &Shared,
 ) -> Result<(Lines, Receivers), RunError> {
     let (outlet, thread) = http2::Http2Thread::new(to_release.clone(), finished.clone(), shared.clone());
-    let receiver = spawn("receive", move || thread.run())?;
+    let farewell = Farewell(to_release.clone());
+    let receiver = spawn("receive", move || farewell.after(|| thread.run()))?;
     Ok((Lines::Http2(outlet), vec![receiver]))
+}
+
+/// Tells the release thread that a receive thread is gone, however it ended: by an error or a panic, too.
+struct Farewell(Sender<ToRelease>);
+
+impl Farewell {
+    /// Does the work and then says farewell.
+    fn after<T>(self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        // At the proper end of a run the release thread has gone first.
+        drop(self.0.send(ToRelease::ReceiverGone));
+    }
 }
 
 fn sort_by_target(ready: Vec<Connection>, targets: usize) -> Vec<Vec<Connection>> {
