@@ -6,16 +6,35 @@ use goodput_core::plan::{HttpVersion, Protocol, SharegptFilter};
 use goodput_core::time::Nanos;
 use goodput_core::units::{parse_duration, parse_rate};
 use goodput_server::{FaultRule, Stall};
+use goodput_wire::request::encode_head;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+/// The end of the help page, with the codes of `exit::Exit`.
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  done
+    1  a gate failed: the SLO was missed (--gate)
+    2  bad input: nothing was sent
+    3  the run is invalid: no server, no successful request, or (--strict) the client was the limit
+  130  interrupted; the partial run is saved";
+
+/// The end of the help page of `run`.
+const UNITS: &str = "\
+Durations (D) have a unit: 500us, 50ms, 20s, 1m30s, 2h. Rates (R) are per second unless they say otherwise: 50, 0.5, \
+300/min, inf. Lengths (LAW) are a number or a law: 512, uniform(100,900), lognormal(mean=500,cv=1.2), empirical(FILE) \
+with one number a line.
+
+For example:
+  goodput run --url http://127.0.0.1:8000 --rate 10 --duration 2m --input-tokens 512 --output-tokens 128 --ignore-eos
+  goodput run --url http://127.0.0.1:8000 --concurrency 32 --requests 500 --data sharegpt --data-path sharegpt.json
+  goodput run --url http://127.0.0.1:8000 --rate 20 --slo ttft:500ms,tpot:50ms --gate --json --quiet";
+
 /// Measure LLM serving so honestly that a number can be trusted and compared.
 #[derive(Debug, Parser)]
 #[command(name = "goodput", version, propagate_version = true, max_term_width = 110)]
-#[command(
-    after_help = "Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 run invalid, 130 interrupted (the partial run is saved)."
-)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -24,6 +43,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// One load point against any OpenAI-compatible or SGLang endpoint.
+    #[command(after_help = UNITS)]
     Run(Box<RunArgs>),
     /// Read a stored run again, under any ruler.
     Show(ShowArgs),
@@ -67,22 +87,23 @@ pub(crate) struct TargetArgs {
     /// Server root, for example http://127.0.0.1:8000; repeat it for replicas (requests take turns).
     #[arg(long, value_name = "URL", required_unless_present = "plan")]
     pub(crate) url: Vec<String>,
-    /// Endpoint to use [default: the first that the server has].
-    #[arg(long, value_parser = protocol, value_name = "openai-chat|openai-completions|sglang")]
+    /// Endpoint to use: openai-chat, openai-completions or sglang (its native /generate) [default: the first that
+    /// the server has].
+    #[arg(long, value_parser = protocol, value_name = "NAME")]
     pub(crate) protocol: Option<Protocol>,
     /// Model name to ask for [default: the first that the server lists].
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Bearer key.
+    /// Key sent as `Authorization: Bearer KEY`; it is stored nowhere.
     #[arg(long, env = "OPENAI_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub(crate) api_key: Option<String>,
-    /// Extra header; repeatable.
-    #[arg(long = "header", value_name = "K=V", value_parser = key_value)]
+    /// Extra header of every request; repeatable. The run keeps its name and not its value.
+    #[arg(long = "header", value_name = "K=V", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
-    /// PEM file with roots to trust besides the system's.
+    /// PEM file with certificates to trust besides the system's.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// Accept any certificate.
+    /// Accept any certificate of the server.
     #[arg(long)]
     pub(crate) insecure: bool,
     /// HTTP version; 2 shares one connection among all requests and is a condition worth stating.
@@ -93,17 +114,18 @@ pub(crate) struct TargetArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArgs {
-    /// Open loop: requests per second (`50`, `300/min`), or `inf` for all at once.
-    #[arg(long, value_parser = rate, value_name = "R")]
+    /// Open loop: requests per second, sent on schedule whatever the server does; `inf` sends all at once.
+    #[arg(long, value_parser = rate, value_name = "R", allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
-    /// Closed loop with N slots; together with --rate a cap whose waiting is recorded.
+    /// Closed loop: N slots, each sends the next request when its last one has ended. Together with --rate it is a
+    /// cap on the open loop, and what waits for it is recorded (cap_wait).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Option<u32>,
     /// Law of the gaps between arrivals.
     #[arg(long, value_enum, default_value_t = ArrivalsArg::Poisson)]
     pub(crate) arrivals: ArrivalsArg,
-    /// Shape of gamma gaps: below 1 burstier than Poisson, above 1 smoother. Implies --arrivals gamma.
-    #[arg(long, value_name = "SHAPE")]
+    /// Shape of gamma gaps: 1 is Poisson, below 1 burstier, above 1 smoother. Implies --arrivals gamma.
+    #[arg(long, value_name = "SHAPE", allow_negative_numbers = true)]
     pub(crate) burstiness: Option<f64>,
     /// Ramp by time instead of one rate: FROM:TO:OVER[:exponential], for example 5:50:30s.
     #[arg(long, value_name = "RAMP", conflicts_with_all = ["rate", "steps"])]
@@ -125,7 +147,7 @@ pub(crate) struct LoadArgs {
     /// [default: as long as their timeouts allow].
     #[arg(long, value_name = "D", value_parser = duration)]
     pub(crate) drain: Option<Nanos>,
-    /// Failed requests after which the run ends early.
+    /// Failed requests after which the run ends early [default: no limit].
     #[arg(long, value_name = "N")]
     pub(crate) error_budget: Option<u64>,
 }
@@ -133,16 +155,16 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits on one request")]
 pub(crate) struct LimitArgs {
-    /// From release to the end.
+    /// Longest time from release to the end of the answer.
     #[arg(long, value_name = "D", value_parser = duration, default_value = "10m")]
     pub(crate) timeout: Nanos,
-    /// From release to the first token.
+    /// Longest time from release to the first token [default: --timeout].
     #[arg(long, value_name = "D", value_parser = duration)]
     pub(crate) first_token_timeout: Option<Nanos>,
-    /// Between bytes of the answer.
+    /// Longest time without a byte of the answer [default: --timeout].
     #[arg(long, value_name = "D", value_parser = duration)]
     pub(crate) idle_timeout: Option<Nanos>,
-    /// For a new connection.
+    /// Longest time for a new connection.
     #[arg(long, value_name = "D", value_parser = duration, default_value = "10s")]
     pub(crate) connect_timeout: Nanos,
 }
@@ -153,32 +175,33 @@ pub(crate) struct WorkloadArgs {
     /// Where prompts come from.
     #[arg(long, value_enum, default_value_t = DataArg::Random)]
     pub(crate) data: DataArg,
-    /// File of the data set.
+    /// File of the data set, for --data sharegpt and jsonl.
     #[arg(long, value_name = "FILE")]
     pub(crate) data_path: Option<PathBuf>,
-    /// Use the whole entries before the damage of a damaged file.
-    #[arg(long)]
+    /// Use a damaged data file up to the damage, instead of refusing it.
+    #[arg(long, requires = "data_path")]
     pub(crate) salvage: bool,
     /// Which ShareGPT entries are used: by roles, or by vLLM's or SGLang's rules.
-    #[arg(long, value_parser = sharegpt_filter, default_value = "roles", value_name = "roles|vllm|sglang")]
+    #[arg(long, value_parser = sharegpt_filter, default_value = "roles", value_name = "roles|vllm|sglang", requires = "data_path")]
     pub(crate) sharegpt_filter: SharegptFilter,
-    /// Prompt length in tokens: a number or a law, `512`, `uniform(100,900)`, `lognormal(mean=500,cv=1.2)`,
-    /// `empirical(FILE)` [default for random data: 512].
+    /// Length of random prompts in tokens [default: 512].
     #[arg(long, value_name = "LAW")]
     pub(crate) input_tokens: Option<String>,
-    /// Output length to ask for, as --input-tokens [default: as the data has it].
+    /// Output tokens to ask for, drawn for each request [default: as the data has it; 128 for random data, unless
+    /// --max-tokens is given].
     #[arg(long, value_name = "LAW")]
     pub(crate) output_tokens: Option<String>,
-    /// Tokens of prefix that all random prompts share.
+    /// Tokens at the start of random prompts that all share; they count in --input-tokens.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) prefix_tokens: u32,
-    /// How prompt tokens are counted: a tokenizer.json (or its folder), `tiktoken:NAME`, `bytes`, or `server`.
+    /// How prompt tokens are counted: by a tokenizer.json (or its folder), `tiktoken:NAME`, `bytes`, or `server` for
+    /// the server's own /tokenize. Give the model's file where lengths must be exact.
     #[arg(long, value_name = "FILE|tiktoken:NAME|bytes|server", default_value = "tiktoken:cl100k_base")]
     pub(crate) tokenizer: String,
-    /// Upper bound on output tokens where the data gives none.
+    /// Output tokens to ask for where neither --output-tokens nor the data says.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tokens: Option<u32>,
-    /// Ask the server to go on to the bound, so that all outputs have their length.
+    /// Ask the server to go on past the end of sequence, so that all outputs have the length asked for.
     #[arg(long)]
     pub(crate) ignore_eos: bool,
     /// Ask for whole answers instead of streams: there is no TTFT then.
@@ -187,13 +210,14 @@ pub(crate) struct WorkloadArgs {
     /// Ask for the token count with every chunk, so that tokens per chunk are known.
     #[arg(long)]
     pub(crate) continuous_usage: bool,
-    /// Members to merge into every request body; they win over everything else.
-    #[arg(long, value_name = "JSON")]
+    /// JSON object merged into every request body; its members win over everything else.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub(crate) body: Option<String>,
-    /// Text mixed into prompts against caches warmed by earlier runs: `auto` (new each run), `none`, or your own.
+    /// Text that makes prompts differ from those of earlier runs, so that a prefix cache warmed by them does not
+    /// help: `auto` (new each run), `none`, or your own.
     #[arg(long, value_name = "auto|none|TEXT", default_value = "auto")]
     pub(crate) salt: String,
-    /// Root of all random draws.
+    /// Root of all random draws: the same seed gives the same schedule and lengths.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub(crate) seed: u64,
 }
@@ -207,8 +231,10 @@ pub(crate) struct ClientArgs {
     /// Connections opened before the start [default: the slots, or a second's worth of arrivals].
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<usize>,
-    /// Replay a stored plan.toml (or a run directory): the same requests at the same instants.
-    #[arg(long, value_name = "FILE")]
+    /// Replay a stored plan.toml, or the one of a run directory: the same requests at the same instants, to --url if
+    /// it is given. Keys and headers are not in a plan and must be given again.
+    #[arg(long, value_name = "FILE|DIR",
+        conflicts_with_all = ["protocol", "model", "http", "LoadArgs", "LimitArgs", "WorkloadArgs"])]
     pub(crate) plan: Option<PathBuf>,
 }
 
@@ -218,10 +244,10 @@ pub(crate) struct ReadingArgs {
     /// Objectives, `ttft:500ms,tpot:50ms`, with percentiles `ttft.p95:500ms`; or an SLO file.
     #[arg(long, value_name = "SLO|FILE")]
     pub(crate) slo: Option<String>,
-    /// Whose definitions to use.
+    /// Whose definitions to use; `goodput explain` lists them.
     #[arg(long, default_value = "canonical", value_name = "NAME")]
     pub(crate) ruler: String,
-    /// Percentiles to print.
+    /// Percentiles to print, between 0 and 100.
     #[arg(long, value_name = "LIST", default_value = "50,95,99", value_delimiter = ',', value_parser = percentile)]
     pub(crate) percentiles: Vec<f64>,
     /// Which part of the run the figures cover.
@@ -235,16 +261,16 @@ pub(crate) struct OutputArgs {
     /// Folder that holds run directories.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// Name of the run directory [default: time and a short id].
-    #[arg(long)]
+    /// Name of the run directory [default: the time and a short id].
+    #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Fact to keep with the run; repeatable. What you set on the engine belongs here.
+    /// Fact to keep with the run, such as what you set on the engine; repeatable.
     #[arg(long = "tag", value_name = "K=V", value_parser = key_value)]
     pub(crate) tags: Vec<(String, String)>,
     /// Print summary.json on stdout, and nothing else there.
     #[arg(long)]
     pub(crate) json: bool,
-    /// No progress on stderr.
+    /// Nothing on stderr but errors.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -294,13 +320,13 @@ pub(crate) enum SimCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListenArgs {
-    /// Port to listen on; 0 takes a free one and prints it.
-    #[arg(long, default_value_t = 8000)]
+    /// Port to listen on; 0 takes a free one. The address is printed.
+    #[arg(long, value_name = "N", default_value_t = 8000)]
     pub(crate) port: u16,
     /// Address to listen on.
-    #[arg(long, default_value = "127.0.0.1")]
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
-    /// Write the server's own truth, one JSON line a request.
+    /// Write what the server itself did and when, one JSON line a request.
     #[arg(long, value_name = "FILE")]
     pub(crate) truth: Option<PathBuf>,
 }
@@ -347,7 +373,7 @@ pub(crate) struct DemoArgs {
     /// Folder that holds run directories.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     pub(crate) out: PathBuf,
-    /// No progress on stderr.
+    /// Nothing on stderr but errors.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -376,9 +402,9 @@ pub(crate) enum DataArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WindowArg {
-    /// First start to last completion.
+    /// From the first start to the last completion.
     Whole,
-    /// Without warm-up transient and drain.
+    /// Without the transient at the start and the drain at the end.
     Steady,
 }
 
@@ -414,6 +440,19 @@ fn rate(text: &str) -> Result<f64, String> {
     parse_rate(text).map_err(|e| e.to_string())
 }
 
+/// A header that can be sent, by the rule of the code that will send it.
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = key_value(text)?;
+    encode_head("GET", "/", "localhost", &[(&name, &value)], None).map_err(|e| e.to_string())?;
+    Ok((name, value))
+}
+
+fn json_object(text: &str) -> Result<String, String> {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text)
+        .map(|_| text.to_owned())
+        .map_err(|e| format!("expected a JSON object such as {{\"temperature\": 0}}: {e}"))
+}
+
 fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     if key.is_empty() { Err("the key is empty".to_owned()) } else { Ok((key.to_owned(), value.to_owned())) }
@@ -444,5 +483,7 @@ mod tests {
         assert!(percentile("100").is_err());
         assert_eq!(key_value("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert!(key_value("=x").is_err());
+        assert!(header("x-team=a b").is_ok() && header("x team=a").is_err() && header("x=a\nb").is_err());
+        assert!(json_object("{\"a\": 1}").is_ok() && json_object("[1]").is_err());
     }
 }

@@ -65,7 +65,9 @@ impl Reading {
 
 fn slo(text: &str) -> Result<Slo, Failure> {
     if !Path::new(text).is_file() {
-        return Slo::parse(text).map_err(|e| Failure::input(format!("--slo {text}: {e}")));
+        return Slo::parse(text).map_err(|e| {
+            Failure::input(format!("--slo {text}: {e}")).hint("a file of this name is not there either")
+        });
     }
     let content = fs::read_to_string(text).map_err(|e| Failure::input(format!("cannot read {text}: {e}")))?;
     Slo::from_toml(&content).map_err(|e| Failure::input(format!("{text}: {e}")))

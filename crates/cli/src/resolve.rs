@@ -30,6 +30,12 @@ pub(crate) fn load(args: &LoadArgs) -> Result<Load, Failure> {
         return Err(Failure::input("how much load is missing")
             .hint("give --rate R for an open loop, --concurrency N for a closed one, or both for a cap"));
     }
+    if profile.is_none() && (args.burstiness.is_some() || args.arrivals != ArrivalsArg::Poisson) {
+        return Err(Failure::input(
+            "--arrivals and --burstiness shape an open loop; a closed one has no arrivals",
+        )
+        .hint("give --rate R besides --concurrency, or drop them"));
+    }
     let arrivals = match profile {
         Some(rate) => Some(Arrivals { law: gap_law(args)?, rate }),
         None => None,

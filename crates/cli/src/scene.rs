@@ -12,8 +12,9 @@ use goodput_core::timeline::Phase;
 use goodput_net::connection::TlsSettings;
 use goodput_net::probe::{self, EngineFacts, ProbeError, Prober};
 use goodput_net::target::Target;
+use goodput_workload::arrival::{self, ArrivalError};
 use goodput_workload::tokenizer::Tokenizer;
-use goodput_workload::{Inputs, Workload, arrival};
+use goodput_workload::{Inputs, Workload};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::BufReader;
@@ -41,6 +42,9 @@ pub(crate) fn prepare(args: &RunArgs) -> Result<Scene, Failure> {
     } else {
         args.target.url.clone()
     };
+    if let Some(path) = &args.target.ca {
+        File::open(path).map_err(|e| Failure::input(format!("--ca: cannot read {}: {e}", path.display())))?;
+    }
     let tls = TlsSettings { ca_file: args.target.ca.clone(), insecure: args.target.insecure };
     let headers = headers(&args.target);
     let first = urls.first().ok_or_else(|| Failure::input("no --url given"))?;
@@ -58,11 +62,24 @@ pub(crate) fn prepare(args: &RunArgs) -> Result<Scene, Failure> {
         .map(|url| Target::resolve(url, &tls, http2))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| unreachable(&ProbeError::Target(e)))?;
-    let schedule = arrival::schedule(&plan).map_err(|e| Failure::input(e.to_string()))?;
+    let schedule = arrival::schedule(&plan).map_err(|e| no_schedule(&e))?;
     let tokenizer = tokenizer(&plan, &prober)?;
     let workload = workload(&plan, tokenizer)?;
     plan.workload.data_sha256 = workload.report().data_sha256.clone();
     Ok(Scene { plan, targets, engine, headers, workload: Arc::new(workload), schedule })
+}
+
+fn no_schedule(error: &ArrivalError) -> Failure {
+    let failure = Failure::input(error.to_string());
+    match error {
+        ArrivalError::Unbounded | ArrivalError::InfiniteNeedsRequests | ArrivalError::RescaledNeedsCount => {
+            failure.hint("--requests N says how many")
+        }
+        ArrivalError::InfiniteWarmup | ArrivalError::WarmupAtRest => {
+            failure.hint("for example --warmup 20, or --warmup 0 for none")
+        }
+        _ => failure,
+    }
 }
 
 fn unreachable(error: &ProbeError) -> Failure {

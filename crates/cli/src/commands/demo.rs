@@ -11,47 +11,12 @@ use std::process::{Child, Stdio};
 
 /// What the demo's server does: 24 answers at a time, each 80 ms to the first of 64 tokens and 12 ms between them, so
 /// that it can finish about 28 requests a second; and once, everything stands still for 1.5 s.
-const SERVER: &[&str] = &[
-    "sim",
-    "fixed",
-    "--port",
-    "0",
-    "--ttft",
-    "80ms",
-    "--itl",
-    "12ms",
-    "--tokens",
-    "64",
-    "--slots",
-    "24",
-    "--stall",
-    "5s:1500ms",
-];
+const SERVER: &str = "sim fixed --port 0 --ttft 80ms --itl 12ms --tokens 64 --slots 24 --stall 5s:1500ms";
 
 /// The load: a quiet stretch (the stall falls into it), two seconds far above capacity, and a quiet stretch again.
-const LOAD: &[&str] = &[
-    "--protocol",
-    "openai-chat",
-    "--steps",
-    "18:9s,45:2s,18:7s",
-    "--duration",
-    "18s",
-    "--warmup",
-    "10",
-    "--data",
-    "random",
-    "--input-tokens",
-    "uniform(32,128)",
-    "--tokenizer",
-    "bytes",
-    "--max-tokens",
-    "64",
-    "--ignore-eos",
-    "--slo",
-    "ttft:500ms,tpot:25ms",
-    "--seed",
-    "7",
-];
+const LOAD: &str = "--protocol openai-chat --steps 18:9s,45:2s,18:7s --duration 18s --warmup 10 --data random \
+                    --input-tokens uniform(32,128) --tokenizer bytes --max-tokens 64 --ignore-eos \
+                    --slo ttft:500ms,tpot:25ms --seed 7";
 
 const WHAT_TO_LOOK_AT: &str = "\
 What to look at:
@@ -80,7 +45,7 @@ pub(crate) fn run(args: &DemoArgs, printer: Printer) -> Result<Exit, Failure> {
     let (_server, url) = start_server()?;
     let out = args.out.display().to_string();
     let mut line = vec!["goodput", "run", "--url", url.as_str(), "--out", out.as_str()];
-    line.extend(LOAD);
+    line.extend(LOAD.split_whitespace());
     if args.quiet {
         line.push("--quiet");
     }
@@ -97,7 +62,7 @@ fn start_server() -> Result<(Server, String), Failure> {
     let failed = |e: std::io::Error| Failure::invalid(format!("cannot start the built-in server: {e}"));
     let program = std::env::current_exe().map_err(failed)?;
     let child = std::process::Command::new(program)
-        .args(SERVER)
+        .args(SERVER.split_whitespace())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
