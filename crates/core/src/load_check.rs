@@ -195,7 +195,7 @@ fn read_reasons(reading: &ReadingReport, scale: Scale) -> impl Iterator<Item = S
         .filter_map(|(what, late, scale)| {
             let (late, allowed) = (late?, READ_MS.max(READ_SHARE * scale));
             (late > allowed).then(|| {
-                format!("arrived {what} waited {late:.3} ms to be read at p99, more than {allowed:.3} ms")
+                format!("{what} may have waited {late:.3} ms to be read at p99, more than {allowed:.3} ms")
             })
         })
 }

@@ -6,11 +6,14 @@
 //!
 //! By event, then:
 //! - stamped, alone in its read or the last one of it: nothing;
-//! - stamped, and not the last one of its read: the lateness of that read;
+//! - stamped, and not the last one of its read: if that read came in time, its lateness. If it did not, this client may
+//!   have let bytes pile up, and they may have come any time since the read before;
 //! - not stamped: the lateness on record, and unknown where there is none.
 //!
-//! What this is not: a strict bound for shared reads. Their older bytes may have waited longer than the newest, whose
-//! lateness is what is on record; a server that sends several events at once looks the same.
+//! The second is a bound only as far as a read in time shows that the client was not busy. The lateness on record is
+//! that of the newest bytes, so with events less than a millisecond apart a read looks in time even after a long pause
+//! of the client. The record cannot tell that from a server that sends several events at once, which is not the
+//! client's fault.
 
 use crate::ruler::{EventRule, Measures};
 use crate::summary::{ErrorBound, Lateness};
@@ -21,6 +24,8 @@ use goodput_stats::{Method, Samples};
 
 /// Different values kept exactly; beyond, a lateness is known to better than 0.1 %.
 const DISTINCT: usize = 1 << 16;
+/// A read within this time of its newest bytes came in time.
+const IN_TIME: Nanos = Nanos::from_millis(1);
 /// The level at which errors are given.
 const LEVEL: f64 = 0.99;
 
@@ -58,8 +63,17 @@ impl Reading {
             return;
         }
         let mut before: Option<Error> = None;
-        for (i, chunk) in t.chunks.iter().enumerate().filter(|(_, chunk)| rule.admits(chunk)) {
-            let error = error_of(chunk, t.chunks.get(i + 1));
+        let mut read = nothing_yet(t);
+        let mut read_before = read;
+        for (i, chunk) in t.chunks.iter().enumerate() {
+            if !chunk.flags.has(ChunkFlags::SHARED_READ) {
+                read_before = read;
+            }
+            read = chunk.at + Nanos(chunk.late_ns.into());
+            if !rule.admits(chunk) {
+                continue;
+            }
+            let error = error_of(chunk, t.chunks.get(i + 1), chunk.at.since(read_before));
             if let Some(before) = before.replace(error) {
                 self.gap.add(before.zip(error).map(|(a, b)| a.max(b)));
             } else {
@@ -103,10 +117,28 @@ fn known_lateness(chunk: &Chunk) -> Error {
     (chunk.flags.has(ChunkFlags::KERNEL_STAMP) || chunk.late_ns > 0).then(|| Nanos(chunk.late_ns.into()))
 }
 
-fn error_of(chunk: &Chunk, next: Option<&Chunk>) -> Error {
-    let stamped = chunk.flags.has(ChunkFlags::KERNEL_STAMP);
+/// What reading can have added to the arrival of an event that came with or before `next`, at most `window` after the
+/// read before.
+fn error_of(chunk: &Chunk, next: Option<&Chunk>, window: Nanos) -> Error {
+    let late = known_lateness(chunk);
+    if !chunk.flags.has(ChunkFlags::KERNEL_STAMP) {
+        return late;
+    }
     let last_of_its_read = next.is_none_or(|next| !next.flags.has(ChunkFlags::SHARED_READ));
-    if stamped && last_of_its_read { Some(Nanos::ZERO) } else { known_lateness(chunk) }
+    if last_of_its_read {
+        return Some(Nanos::ZERO);
+    }
+    late.map(|late| if late <= IN_TIME { late.min(window) } else { window })
+}
+
+/// The last moment at which no event can have come: the head of the answer, unless that came in one read with the
+/// first event, else the request.
+fn nothing_yet(t: &Timeline) -> Nanos {
+    let i = &t.instants;
+    i.headers
+        .filter(|head| t.first_event().is_some_and(|first| *head < first))
+        .or(i.sent)
+        .unwrap_or(i.released)
 }
 
 /// A multiset of errors. Most are zero, so those are only counted.

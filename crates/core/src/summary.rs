@@ -124,8 +124,9 @@ pub struct Lateness {
 /// CDF), in milliseconds.
 ///
 /// - An event whose arrival the kernel stamped: nothing, however late it was read, unless another event of the same
-///   read came after it. Then it has the stamp of the newer one, and counts with the lateness of that read. (Its own
-///   bytes may have waited longer than those; the record does not tell.)
+///   read came after it, whose stamp it then has. If that read came within 1 ms of its newest bytes, it counts with that
+///   lateness (a server sends several events at once, and the client was not busy); else with the time since the
+///   request's read before, because the client may have let bytes pile up.
 /// - An event without such a stamp: the lateness on record, and unknown where there is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBound {

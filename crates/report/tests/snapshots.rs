@@ -86,7 +86,8 @@ fn trouble() -> Summary {
     s.load.lateness_ms.as_mut().expect("open loop").p99 = 2_310.4;
     s.load.lateness_ms.as_mut().expect("open loop").max = 2_480.9;
     s.load.client_limited = true;
-    s.load.reasons = vec!["arrived bytes waited 12.400 ms to be read at p99, more than 5.012 ms".into()];
+    s.load.reasons =
+        vec!["first tokens may have waited 12.400 ms to be read at p99, more than 5.012 ms".into()];
     s.tokens.cached_input = Some(12_800);
     s.tokens.mismatched = 12;
     s.tokens.chunks_per_token = Some(0.42);
