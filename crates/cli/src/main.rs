@@ -8,6 +8,8 @@ mod printer;
 mod progress;
 mod reading;
 mod record;
+#[cfg(test)]
+mod reference;
 mod resolve;
 mod scene;
 

@@ -100,8 +100,7 @@ pub enum FaultError {
 
 impl Fault {
     /// One line per fault: its spelling and what it does.
-    pub const HELP: &'static str = "\
-  head_delay=DURATION    the response head waits
+    pub const HELP: &'static str = "  head_delay=DURATION    the response head waits
   drip=N                 every event in N pieces spread over one ITL
   pieces=N               every event in N writes at once
   split_utf8             every event cut inside a UTF-8 character
