@@ -32,6 +32,14 @@ pub fn open_files() -> (u64, u64) {
     sys::file_limits()
 }
 
+/// Files that the table of open files is made to hold before a run, or fewer if the limit is lower.
+const ROOM: u64 = 16_384;
+
+/// Grows the kernel's table of open files once, before threads exist and anything is measured.
+pub fn make_room_for_files(limit: u64) {
+    sys::make_room_for_files(ROOM.min(limit).saturating_sub(1));
+}
+
 /// Checks that `connections` at once fit.
 ///
 /// # Errors

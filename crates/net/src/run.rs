@@ -148,7 +148,9 @@ impl PreparedRun {
     pub fn prepare(config: RunConfig, source: Arc<dyn RequestSource>) -> Result<Self, RunError> {
         let slots = config.driver.load.concurrency.map_or(0, u64::from);
         let wanted = slots.max(config.connections as u64);
-        limits::check_open_files(wanted, limits::raise_open_files())?;
+        let files = limits::raise_open_files();
+        limits::check_open_files(wanted, files)?;
+        limits::make_room_for_files(files);
         let feed = Arc::new(Feed::new(source, config.feed));
         let feeder = spawn("feeder", {
             let feed = feed.clone();

@@ -116,6 +116,19 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
+/// Has the kernel grow this process's table of open files now. Left to itself it grows at 64, 128, 256, ... files, and
+/// in a process with threads each growth waits for an RCU grace period: a stall of 10 ms and more inside the run.
+pub(crate) fn make_room_for_files(files: u64) {
+    let highest = libc::c_int::try_from(files).unwrap_or(libc::c_int::MAX);
+    // SAFETY: standard error is duplicated to a high number and the copy closed at once; no memory is passed.
+    unsafe {
+        let copy = libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, highest);
+        if copy >= 0 {
+            libc::close(copy);
+        }
+    }
+}
+
 /// The soft and the hard limit of open files; zeros if the system does not say.
 pub(crate) fn file_limits() -> (u64, u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -176,11 +176,12 @@ impl Http1Reader {
     /// Collects lines up to the empty one that ends the head. `None` also after an interim answer.
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Head>, Http1Error> {
         while let Some(line) = take_line(input) {
-            let blank_before_head = self.held.is_empty() && matches!(line, b"\r\n" | b"\n");
-            if blank_before_head {
+            self.hold(line, MAX_HEAD_BYTES).ok_or(Http1Error::HeadTooLarge)?;
+            // Blank lines before a head are skipped (RFC 9112, 2.2), also when a read ends inside one.
+            if matches!(self.held.as_slice(), b"\r\n" | b"\n") {
+                self.held.clear();
                 continue;
             }
-            self.hold(line, MAX_HEAD_BYTES).ok_or(Http1Error::HeadTooLarge)?;
             if self.held.ends_with(b"\n\r\n") || self.held.ends_with(b"\n\n") {
                 let (head, next) = parse_head(&self.held)?;
                 self.held.clear();

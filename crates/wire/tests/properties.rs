@@ -124,3 +124,10 @@ proptest! {
         prop_assert_eq!(empty, words.len() - filled);
     }
 }
+
+/// Inputs on which the law was once broken.
+#[test]
+fn found_by_fuzzing() {
+    // A blank line before the head, divided over two reads.
+    exercise(b"\x07\x00\n\r\n\n\r\n\n?");
+}
