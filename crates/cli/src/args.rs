@@ -250,9 +250,13 @@ pub(crate) struct ReadingArgs {
     /// Percentiles to print, between 0 and 100.
     #[arg(long, value_name = "LIST", default_value = "50,95,99", value_delimiter = ',', value_parser = percentile)]
     pub(crate) percentiles: Vec<f64>,
-    /// Which part of the run the figures cover.
-    #[arg(long, value_enum, default_value_t = WindowArg::Whole)]
-    pub(crate) window: WindowArg,
+    /// Which part of the run the figures cover [default: the one of the SLO file, else whole].
+    #[arg(long, value_enum)]
+    pub(crate) window: Option<WindowArg>,
+    /// How intervals are made: from order statistics, or by a bootstrap over blocks of time, which does not take
+    /// requests that are close in time as independent [default: order for requests, blocks for gaps and tokens].
+    #[arg(long, value_enum, value_name = "order|blocks")]
+    pub(crate) intervals: Option<IntervalsArg>,
 }
 
 #[derive(Debug, Args)]
@@ -398,6 +402,14 @@ pub(crate) enum DataArg {
     Sharegpt,
     /// One JSON object a line, with `prompt` or `messages`.
     Jsonl,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IntervalsArg {
+    /// Distribution-free, from order statistics.
+    Order,
+    /// Bootstrap over blocks of time.
+    Blocks,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

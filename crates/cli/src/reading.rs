@@ -1,9 +1,10 @@
 //! From a stored run to its summary: the same path for `run`, right after measuring, and for `show`, at any time
 //! later.
 
-use crate::args::{ReadingArgs, WindowArg};
+use crate::args::{IntervalsArg, ReadingArgs, WindowArg};
 use crate::exit::{Exit, Failure};
 use crate::host;
+use goodput_core::interval::IntervalMethod;
 use goodput_core::load_check::LoadContext;
 use goodput_core::plan::Warmup;
 use goodput_core::ruler::Ruler;
@@ -22,6 +23,7 @@ pub(crate) struct Reading {
     pub(crate) slo: Option<Slo>,
     percentiles: Vec<f64>,
     window: WindowKind,
+    intervals: Option<IntervalMethod>,
 }
 
 impl Reading {
@@ -31,8 +33,12 @@ impl Reading {
             WindowArg::Whole => WindowKind::Whole,
             WindowArg::Steady => WindowKind::Steady,
         };
+        let intervals = args.intervals.map(|choice| match choice {
+            IntervalsArg::Order => IntervalMethod::OrderStatistics,
+            IntervalsArg::Blocks => IntervalMethod::TimeBlocks,
+        });
         let slo = args.slo.as_deref().map(slo).transpose()?;
-        Ok(Self { slo, percentiles: args.percentiles.clone(), window })
+        Ok(Self { slo, percentiles: args.percentiles.clone(), window, intervals })
     }
 
     /// The summary of one stored run under one ruler, with its findings.
@@ -42,6 +48,7 @@ impl Reading {
             window: self.window,
             slo: self.slo.as_ref(),
             percentiles: self.percentiles.clone(),
+            intervals: self.intervals,
             run: Some(run.run().name()),
             partial: run.is_partial(),
             never_released: run.manifest().never_released,
@@ -60,6 +67,22 @@ impl Reading {
         summary.findings.extend(found);
         summary.findings.sort_by_key(|finding| finding.severity);
         Ok(summary)
+    }
+}
+
+/// An SLO file says over which window it holds; over another one it would be another SLO.
+fn window(asked: Option<WindowArg>, slo: Option<&Slo>) -> Result<WindowKind, Failure> {
+    let asked = asked.map(|window| match window {
+        WindowArg::Whole => WindowKind::Whole,
+        WindowArg::Steady => WindowKind::Steady,
+    });
+    match (asked, slo.and_then(|slo| slo.window)) {
+        (Some(asked), Some(meant)) if asked != meant => {
+            let (asked, meant) = (asked.name(), meant.name());
+            Err(Failure::input(format!("--window {asked}, but the SLO is meant for the {meant} window"))
+                .hint("drop --window, or change the SLO file"))
+        }
+        (asked, meant) => Ok(asked.or(meant).unwrap_or(WindowKind::Whole)),
     }
 }
 

@@ -60,6 +60,28 @@ fn flags_of_reading_work_on_stored_runs() {
 }
 
 #[test]
+fn an_slo_file_brings_its_window() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("slo.toml");
+    let text = "window = \"steady\"\nworkload = \"tiny\"\nattainment = 0.9\n[load]\nconcurrency = 5\n\
+                [[objective]]\nmetric = \"ttft\"\nlimit = \"20s\"\n";
+    fs::write(&file, text).unwrap();
+    let run = two_runs().join("zulu");
+    let slo = file.to_str().unwrap();
+    let shown = show(&run, &["--json", "--slo", slo]).with_code(0).json();
+    assert_eq!((&shown["window"]["kind"], &shown["goodput"]["inline"]), (&json!("steady"), &json!(false)));
+    let refused = show(&run, &["--slo", slo, "--window", "whole"]).with_code(2);
+    assert!(
+        refused.stderr.contains("--window whole") && refused.stderr.contains("steady"),
+        "{}",
+        refused.stderr
+    );
+    fs::write(&file, text.replace("workload", "work")).unwrap();
+    let refused = show(&run, &["--slo", slo]).with_code(2);
+    assert!(refused.stderr.contains("slo.toml"), "{}", refused.stderr);
+}
+
+#[test]
 fn what_is_no_run_is_refused_with_the_reason() {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join("results.json"), "{}").unwrap();

@@ -41,8 +41,8 @@ pub(super) fn facts(s: &Summary, context: &ReportContext) -> String {
         );
         text += &paragraph("lateness    ", &line);
     }
-    if let Some(line) = &context.client {
-        text += &paragraph("client      ", line);
+    if let Some(line) = client(s, context) {
+        text += &paragraph("client      ", &line);
     }
     if let Some(line) = connect(s) {
         text += &paragraph("connect     ", &line);
@@ -111,6 +111,17 @@ fn load(s: &Summary) -> String {
         text += &format!("; gaps {verdict} (CV {}, asked {})", figure(gaps.cv), figure(gaps.asked_cv));
     }
     text
+}
+
+/// What the client can have added to the figures, and what it did beside sending.
+fn client(s: &Summary, context: &ReportContext) -> Option<String> {
+    let bound = &s.load.error_bound_ms;
+    let added = [("TTFT", bound.ttft_p99), ("ITL", bound.itl_p99)];
+    let added: Vec<String> =
+        added.iter().filter_map(|(what, ms)| ms.map(|ms| format!("+{} ms to {what} p99", figure(ms)))).collect();
+    let bound = (!added.is_empty()).then(|| format!("adds at most {}", added.join(" and ")));
+    let parts: Vec<String> = bound.into_iter().chain(context.client.clone()).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Set-up of connections, apart from the requests that needed it.
