@@ -419,7 +419,7 @@ impl ReceiveThread {
         let Some(slot) = self.remove(index) else { return };
         let Assignment { mut connection, mut running, .. } = slot.assignment;
         connection.idle_since = at;
-        if deserves_fresh_connection(&connection, &running, &end) {
+        if deserves_fresh_connection(&running, &end) {
             running.timeline.connection.stale_retries += 1;
             return self.resend(running, connection.target);
         }
@@ -597,11 +597,12 @@ pub(crate) fn send_some(
     Ok(all)
 }
 
-/// A reused connection that died before any byte of the answer was already dead when it was taken: the server
-/// never saw the request. It is sent once more, and the first start time is kept.
-fn deserves_fresh_connection(connection: &Connection, running: &Running, end: &End) -> bool {
+/// A connection that had been idle and died before any byte of the answer was already dead when it was taken: the
+/// server never saw the request. It is sent once more, and the first start time is kept. The same holds for a
+/// connection that was opened ahead and never used: servers close these, too.
+fn deserves_fresh_connection(running: &Running, end: &End) -> bool {
     matches!(end, End::Eof | End::Reset)
-        && connection.uses > 1
+        && running.timeline.connection.idle > Nanos::ZERO
         && running.timeline.connection.stale_retries == 0
         && !running.exchange.has_response_bytes()
 }

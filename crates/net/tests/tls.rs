@@ -229,6 +229,25 @@ fn a_session_that_dies_between_requests_is_opened_again() {
 }
 
 #[test]
+fn a_session_that_dies_before_its_first_use_is_opened_again() {
+    let (config, root) = identity("127.0.0.1", &[]);
+    let port = raw::spawn(move |tcp, number| {
+        let mut session = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), tcp);
+        session.conn.complete_io(&mut session.sock).unwrap();
+        if number > 0 {
+            read_request(&mut session).unwrap();
+            say(&mut session, answer(EVENTS).as_bytes());
+        }
+    });
+    let url = format!("https://127.0.0.1:{port}");
+    let (records, facts) =
+        run(Point { tls: trusting(&root), arrivals_ms: vec![200], ..Point::closed(url, 1, 1) });
+    assert_eq!((facts.warm_connections, facts.release.reused), (1, 1));
+    assert_eq!(outcomes(&records), [&Outcome::Ok]);
+    assert_eq!(records[0].timeline.connection.stale_retries, 1);
+}
+
+#[test]
 fn a_server_that_has_gone_refuses_also_over_tls() {
     let (config, root) = identity("127.0.0.1", &[]);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
