@@ -29,15 +29,12 @@ pub(crate) struct Reading {
 impl Reading {
     /// Reads the SLO, inline or from its file.
     pub(crate) fn resolve(args: &ReadingArgs) -> Result<Self, Failure> {
-        let window = match args.window {
-            WindowArg::Whole => WindowKind::Whole,
-            WindowArg::Steady => WindowKind::Steady,
-        };
         let intervals = args.intervals.map(|choice| match choice {
             IntervalsArg::Order => IntervalMethod::OrderStatistics,
             IntervalsArg::Blocks => IntervalMethod::TimeBlocks,
         });
         let slo = args.slo.as_deref().map(slo).transpose()?;
+        let window = window(args.window, slo.as_ref())?;
         Ok(Self { slo, percentiles: args.percentiles.clone(), window, intervals })
     }
 
