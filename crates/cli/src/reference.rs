@@ -97,7 +97,10 @@ fn spelling(argument: &Arg) -> String {
 
 fn meaning(argument: &Arg) -> String {
     let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-    let mut text = sentence(&help);
+    // A default that depends on other flags is part of the text and not known to clap.
+    let (help, depends) =
+        help.strip_suffix(']').and_then(|help| help.split_once(" [default: ")).unwrap_or((&help, ""));
+    let mut text = sentence(help);
     let values = argument.get_possible_values();
     if argument.get_action().takes_values() && values.iter().any(|value| value.get_help().is_some()) {
         let each = values.iter().map(|value| {
@@ -110,6 +113,9 @@ fn meaning(argument: &Arg) -> String {
         argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if !defaults.is_empty() && argument.get_action().takes_values() {
         write!(text, " Default: `{}`.", defaults.join(",")).unwrap();
+    }
+    if !depends.is_empty() {
+        write!(text, " Default: {depends}.").unwrap();
     }
     if let Some(variable) = argument.get_env() {
         write!(text, " Environment: `{}`.", variable.to_string_lossy()).unwrap();
@@ -126,7 +132,7 @@ fn long_list(argument: &Arg) -> Option<String> {
 
 /// Clap takes the full stop from the end of a docstring.
 fn sentence(text: &str) -> String {
-    if text.is_empty() || text.ends_with(['.', ']']) { text.to_owned() } else { format!("{text}.") }
+    if text.is_empty() || text.ends_with('.') { text.to_owned() } else { format!("{text}.") }
 }
 
 /// Text for one cell of a table.
