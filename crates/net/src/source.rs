@@ -66,8 +66,7 @@ impl PlanSource {
                 }),
             })
             .collect();
-        let source =
-            Self { plan, workload, extra, choices, destinations };
+        let source = Self { plan, workload, extra, choices, destinations };
         for destination in &source.destinations {
             source.head_bytes(destination, 0, "")?;
         }
@@ -154,7 +153,8 @@ impl RequestSource for PlanSource {
     /// If a prompt cannot be written although the first one could: all prompts of a data set are of one kind, and
     /// the protocols refuse kinds, not contents.
     fn build(&self, id: RequestId, ask_usage: bool) -> Prepared {
-        let request = self.request(id).expect("a prompt: only the server's tokenizer can fail, and it is asked before");
+        let request =
+            self.request(id).expect("a prompt: only the server's tokenizer can fail, and it is asked before");
         let target = usize::try_from(id.index).unwrap_or(0) % self.destinations.len();
         let destination = &self.destinations[target];
         let request_id = self.request_id(id);
