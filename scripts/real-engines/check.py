@@ -198,12 +198,21 @@ class Session:
         self.sharegpt(protocol, 0.1 * capacity, self.options.seconds)
 
 
+# What the message about a damaged data file must name, and how that is recognised.
+REFUSAL = {
+    "file": r"sharegpt\.json",
+    "byte": r"byte \d+",
+    "whole entries": r"\d+ whole entries|whole entries[\w ]*:? \d+",
+    "flag": "--salvage",
+}
+
+
 def refusal_problems(refused):
     """Whether a damaged data file was refused with file, place, number of whole entries and the flag that would use them."""
     problems = []
     if refused.returncode != BAD_INPUT or refused.stdout:
         problems.append(f"damaged file: exit code {refused.returncode} and {len(refused.stdout)} bytes on stdout, expected 2 and 0")
-    for what, pattern in (("file", r"sharegpt\.json"), ("byte", r"byte\s+\d"), ("whole entries", r"\d+ whole entr|whole entr[\w ]*:? \d+"), ("flag", "--salvage")):
+    for what, pattern in REFUSAL.items():
         if not re.search(pattern, refused.stderr):
             problems.append(f"damaged file: the message does not name the {what}: {one_line(refused.stderr)}")
     return problems
@@ -252,8 +261,8 @@ def parse_arguments():
     return options
 
 
-def main():
-    options = parse_arguments()
+def check_all(options):
+    """The server behind --url, or each named engine in turn."""
     reports = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.runs.resolve() if options.runs else pathlib.Path(scratch)
@@ -265,6 +274,18 @@ def main():
                 with serving.Server(serving.ENGINES[key], options.dir) as server:
                     reports.append(check_server(options, server.engine, server.url, folder))
                     reports[-1].ready_after_s = server.ready_after_s
+    return reports
+
+
+def main():
+    options = parse_arguments()
+    try:
+        reports = check_all(options)
+    except (serving.Unavailable, OSError, subprocess.TimeoutExpired) as error:
+        print(f"cannot check: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
     if options.markdown:
         options.markdown.write_text(tables.markdown(reports), encoding="utf-8")
     problems = tables.problems(reports)

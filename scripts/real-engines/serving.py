@@ -19,6 +19,10 @@ START_LIMIT_S = 400  # vLLM imports torch in three processes, one after the othe
 SETTLE_LIMIT_S = 15  # an engine may book a request a moment after its last byte
 
 
+class Unavailable(Exception):
+    """The check cannot be made: a server does not start, is not there, or is not a known one."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Counter:
     """A quantity of a metrics page: the sum of the named samples over all label sets, less those with an excluded label."""
@@ -140,7 +144,7 @@ def identify(url):
     for engine in ENGINES.values():
         if f"\n{engine.prefix}" in page:
             return engine
-    raise SystemExit(f"{url}/metrics names no known engine; expected one of {', '.join(ENGINES)}")
+    raise Unavailable(f"{url}/metrics names no known engine; expected one of {', '.join(ENGINES)}")
 
 
 def version(url, engine):
@@ -164,7 +168,7 @@ def first_stream(url, engine):
         request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=120) as answer:
             if b"data: [DONE]" not in answer.read():
-                raise SystemExit(f"{url}{path}: the stream did not end with [DONE]")
+                raise Unavailable(f"{url}{path}: the stream did not end with [DONE]")
 
 
 class Server:
@@ -180,16 +184,16 @@ class Server:
     def __enter__(self):
         # A server that is already there would answer in place of the one started here.
         if self._answers():
-            raise SystemExit(f"{self.url} is already in use; stop that server, or check it with --url")
+            raise Unavailable(f"{self.url} is already in use; stop that server, or check it with --url")
         started = time.monotonic()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         try:
             while not self._answers():
                 if self.process.poll() is not None:
-                    raise SystemExit(f"{self.engine.title} ended at once; see {self.log}")
+                    raise Unavailable(f"{self.engine.title} ended at once; see {self.log}")
                 if time.monotonic() - started > START_LIMIT_S:
-                    raise SystemExit(f"{self.engine.title} was not ready within {START_LIMIT_S} s; see {self.log}")
+                    raise Unavailable(f"{self.engine.title} was not ready within {START_LIMIT_S} s; see {self.log}")
                 time.sleep(0.25)
         except BaseException:
             self.__exit__()
