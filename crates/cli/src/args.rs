@@ -127,10 +127,10 @@ pub(crate) struct LoadArgs {
     /// Shape of gamma gaps: 1 is Poisson, below 1 burstier, above 1 smoother. Implies --arrivals gamma.
     #[arg(long, value_name = "SHAPE", allow_negative_numbers = true)]
     pub(crate) burstiness: Option<f64>,
-    /// Ramp by time instead of one rate: FROM:TO:OVER[:exponential], for example 5:50:30s.
+    /// Ramp by time instead of one rate: `FROM:TO:OVER[:exponential]`, for example 5:50:30s.
     #[arg(long, value_name = "RAMP", conflicts_with_all = ["rate", "steps"])]
     pub(crate) ramp: Option<String>,
-    /// Staircase instead of one rate: RATE:TIME,RATE:TIME,... for example 10:30s,20:30s.
+    /// Staircase instead of one rate: `RATE:TIME,RATE:TIME,...` for example 10:30s,20:30s.
     #[arg(long, value_name = "STEPS", conflicts_with = "rate")]
     pub(crate) steps: Option<String>,
     /// Measured requests to send [default: 1000 if there is no --duration and the load is a burst or a closed loop].

@@ -117,8 +117,10 @@ fn load(s: &Summary) -> String {
 fn client(s: &Summary, context: &ReportContext) -> Option<String> {
     let bound = &s.load.error_bound_ms;
     let added = [("TTFT", bound.ttft_p99), ("ITL", bound.itl_p99)];
-    let added: Vec<String> =
-        added.iter().filter_map(|(what, ms)| ms.map(|ms| format!("+{} ms to {what} p99", figure(ms)))).collect();
+    let added: Vec<String> = added
+        .iter()
+        .filter_map(|(what, ms)| ms.map(|ms| format!("+{} ms to {what} p99", figure(ms))))
+        .collect();
     let bound = (!added.is_empty()).then(|| format!("adds at most {}", added.join(" and ")));
     let parts: Vec<String> = bound.into_iter().chain(context.client.clone()).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
