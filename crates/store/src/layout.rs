@@ -26,7 +26,7 @@ pub const LOG: &str = "log";
 pub const REQUESTS: &str = "requests.parquet";
 /// A row a chunk.
 pub const CHUNKS: &str = "chunks.parquet";
-/// The numbers, under the canonical ruler.
+/// The numbers, under the ruler and the SLO that the run was started with.
 pub const SUMMARY: &str = "summary.json";
 /// How the workload was built: fingerprint, kept and dropped entries.
 pub const WORKLOAD: &str = "workload.json";

@@ -37,9 +37,11 @@ pub(crate) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
     let ruler = find_ruler(&args.reading.ruler)?;
     let reading = Reading::resolve(&args.reading)?;
     let scene = scene::prepare(args)?;
+    let prepared = prepare_load(args, &scene)?;
     let run = create_dir(&args.output)?;
     printer.notice(format_args!("run directory: {}", run.path().display()));
-    let interrupted = measure(args, scene, &run, printer)?;
+    let recorder = Recorder::begin(&run, &scene, &args.output.tags)?;
+    let interrupted = measure(prepared, recorder, &run, printer)?;
     let stored = RunReader::open(run.path()).map_err(|e| Failure::invalid(e.to_string()))?;
     let summary = reading.summary(&stored, ruler)?;
     goodput_store::summary::write_summary(&run, &summary).map_err(|e| Failure::invalid(e.to_string()))?;
@@ -58,16 +60,24 @@ fn create_dir(output: &OutputArgs) -> Result<RunDir, Failure> {
     RunDir::create(&output.out, output.name.as_deref()).map_err(|e| Failure::input(e.to_string()))
 }
 
-/// Runs the load and stores what happened. Says whether the user broke it off.
-fn measure(args: &RunArgs, scene: Scene, run: &RunDir, printer: Printer) -> Result<bool, Failure> {
+/// Encodes the first requests and opens connections. What this machine refuses is refused here, before there is a
+/// run directory.
+fn prepare_load(args: &RunArgs, scene: &Scene) -> Result<PreparedRun, Failure> {
     let source =
         PlanSource::new(scene.plan.clone(), scene.workload.clone(), &scene.targets, scene.headers.clone())
             .map_err(|e| Failure::input(e.to_string()))?;
-    let mut recorder = Recorder::begin(run, &scene, &args.output.tags)?;
-    let prepared = PreparedRun::prepare(run_config(args, &scene), Arc::new(source))
-        .map_err(|e| Failure::input(e.to_string()))?;
+    PreparedRun::prepare(run_config(args, scene), Arc::new(source)).map_err(|e| Failure::input(e.to_string()))
+}
+
+/// Runs the load and stores what happened. Says whether the user broke it off.
+fn measure(
+    prepared: PreparedRun,
+    mut recorder: Recorder,
+    run: &RunDir,
+    printer: Printer,
+) -> Result<bool, Failure> {
     listen_for_interrupts(prepared.handle(), printer)?;
-    let line = ProgressLine::start(prepared.handle(), args.output.quiet);
+    let line = ProgressLine::start(prepared.handle(), printer.quiet);
     let result = prepared.execute(|record| recorder.take(record));
     drop(line);
     match result {

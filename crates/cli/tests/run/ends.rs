@@ -101,6 +101,7 @@ fn wrong_input_is_refused_with_the_flag_and_what_was_expected() {
         ("--concurrency 2 --arrivals constant", &["--arrivals", "--rate"]),
         ("--concurrency 2 --burstiness 0.5", &["--burstiness", "--rate"]),
         ("--rate 5 --salvage", &["--data-path"]),
+        (&format!("--concurrency 999999999 --requests 2 {TINY}"), &["--concurrency", "open files", "ulimit"]),
     ];
     for (args, words) in cases {
         let ended = goodput(run_args(&url, out.path(), args)).with_code(2);
@@ -110,7 +111,7 @@ fn wrong_input_is_refused_with_the_flag_and_what_was_expected() {
         }
     }
     assert_eq!(out.path().read_dir().unwrap().count(), 0, "a refused run leaves nothing behind");
-    assert_eq!(server.stop().unwrap().requests.arrived, 0, "nothing was sent");
+    assert_eq!(server.stop().unwrap().requests.arrived, 0, "nothing was measured");
 }
 
 #[test]
