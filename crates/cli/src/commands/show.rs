@@ -73,7 +73,7 @@ fn client_line(client: &Client) -> Option<String> {
         (client.warm_connections, client.connect_p50_ms, client.connect_max_ms)
     {
         parts.push(format!(
-            "{ready} connections set up before the start (p50 {p50:.2}, max {max:.2} ms, in no latency)"
+            "connections set up before the start: {ready} (p50 {p50:.2}, max {max:.2} ms, in no latency)"
         ));
     }
     if let (Some(reads), Some(stamped)) = (client.reads, client.stamped_reads)

@@ -9,7 +9,7 @@ const REQUESTS: f64 = 60.0;
 /// A run of which about half of the answers have this fault.
 fn half(fault: &str, extra: &str) -> Value {
     let (_server, url) = exact(20, 5, 8, &[&format!("{fault}@0.5")]);
-    let out = tempdir().unwrap();
+    let out = tempdir().expect("a folder");
     let load = format!("--concurrency 20 --requests {REQUESTS} {TINY} --slo ttft:20s --json --quiet {extra}");
     goodput(run_args(&url, out.path(), &load)).with_code(0).json()
 }

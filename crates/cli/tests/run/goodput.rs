@@ -49,7 +49,7 @@ impl Started {
     pub(crate) fn ended(mut self) -> Ended {
         let child = &mut self.child;
         let status = wait_for("the program to end", || child.try_wait().expect("own child"));
-        let mut text = |pipe: Option<JoinHandle<String>>| pipe.expect("taken once").join().expect("no panic");
+        let text = |pipe: Option<JoinHandle<String>>| pipe.expect("taken once").join().expect("no panic");
         let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
         Ended { code: status.code(), stdout, stderr }
     }

@@ -9,13 +9,13 @@ use tempfile::tempdir;
 /// Every file below `folder` that holds one of `texts`.
 fn files_with(folder: &Path, texts: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
         if path.is_dir() {
             found.extend(files_with(&path, texts));
             continue;
         }
-        let bytes = fs::read(&path).unwrap();
+        let bytes = fs::read(&path).expect("a file");
         let holds = |text: &&&str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         found.extend(texts.iter().filter(holds).map(|text| format!("{text} in {}", path.display())));
     }

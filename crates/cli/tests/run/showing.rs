@@ -12,7 +12,7 @@ fn two_runs() -> &'static Path {
     static RUNS: OnceLock<TempDir> = OnceLock::new();
     let made = RUNS.get_or_init(|| {
         let (_server, url) = exact(10, 2, 8, &[]);
-        let out = tempdir().unwrap();
+        let out = tempdir().expect("a folder");
         for name in ["zulu", "alpha"] {
             let args = format!("--concurrency 5 --requests 40 {TINY} --name {name} --quiet");
             goodput(run_args(&url, out.path(), &args)).with_code(0);
@@ -23,7 +23,7 @@ fn two_runs() -> &'static Path {
 }
 
 fn show(path: &Path, args: &[&str]) -> crate::goodput::Ended {
-    goodput(["show", path.to_str().unwrap()].iter().chain(args))
+    goodput(["show", path.to_str().expect("UTF-8")].iter().chain(args))
 }
 
 #[test]
@@ -102,15 +102,15 @@ fn what_is_no_run_is_refused_with_the_reason() {
 
 /// A copy of a run with another manifest.
 fn with_manifest(change: impl FnOnce(&mut Value)) -> TempDir {
-    let copy = tempdir().unwrap();
-    for entry in fs::read_dir(two_runs().join("zulu")).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    let copy = tempdir().expect("a folder");
+    for entry in fs::read_dir(two_runs().join("zulu")).expect("a run") {
+        let path = entry.expect("an entry").path();
+        fs::copy(&path, copy.path().join(path.file_name().expect("a file"))).expect("copied");
     }
     let manifest = copy.path().join("manifest.json");
     let mut content = json_file(&manifest);
     change(&mut content);
-    fs::write(&manifest, content.to_string()).unwrap();
+    fs::write(&manifest, content.to_string()).expect("written");
     copy
 }
 
