@@ -6,7 +6,6 @@ use crate::exit::{Exit, Failure};
 use crate::host;
 use goodput_core::interval::IntervalMethod;
 use goodput_core::load_check::LoadContext;
-use goodput_core::plan::Warmup;
 use goodput_core::ruler::Ruler;
 use goodput_core::slo::{DEFAULT_ATTAINMENT, Slo};
 use goodput_core::summarise::{SummaryRequest, summarise};
@@ -49,7 +48,7 @@ impl Reading {
             run: Some(run.run().name()),
             partial: run.is_partial(),
             never_released: run.manifest().never_released,
-            warmup_by_hand: run.plan().warmup != Warmup::None,
+            warmup_by_hand: run.manifest().warmup_by_hand,
             ..SummaryRequest::new(LoadContext::from_plan(run.plan()))
         };
         let mut summary = summarise(run, &request).map_err(|e| Failure::input(e.to_string()))?;

@@ -1,5 +1,6 @@
 //! The recorder: the one writer of a run's directory.
 
+use crate::args::RunArgs;
 use crate::exit::Failure;
 use crate::host;
 use crate::scene::Scene;
@@ -33,7 +34,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Writes everything that is known before the first request.
-    pub(crate) fn begin(run: &RunDir, scene: &Scene, tags: &[(String, String)]) -> Result<Self, Failure> {
+    pub(crate) fn begin(run: &RunDir, scene: &Scene, args: &RunArgs) -> Result<Self, Failure> {
         let clock = RunClock::start();
         let (run_ns, unix_ns) = clock.anchor();
         let start = Anchor { unix_ns, run_ns: run_ns.0 };
@@ -47,7 +48,8 @@ impl Recorder {
             max_model_tokens: scene.engine.max_model_len,
             facts: scene.engine.answers.clone(),
         };
-        manifest.tags = tags.iter().cloned().collect();
+        manifest.tags = args.output.tags.iter().cloned().collect();
+        manifest.warmup_by_hand = args.load.warmup.is_some();
         manifest.host = host::host();
         let report = scene.workload.report();
         manifest.workload = serde_json::to_value(report).unwrap_or_default();

@@ -46,6 +46,9 @@ pub struct Manifest {
     pub clock: Clock,
     /// How arrivals of bytes were stamped and by what.
     pub client: Client,
+    /// Whether the user chose the warm-up, so that what comes after it is taken as steady.
+    #[serde(default)]
+    pub warmup_by_hand: bool,
     /// Arrivals that the schedule had and that were never released because the run was ended first.
     #[serde(default)]
     pub never_released: u64,
@@ -316,6 +319,7 @@ impl Manifest {
             host: Host::default(),
             clock,
             client: Client::default(),
+            warmup_by_hand: false,
             never_released: 0,
             notes: Vec::new(),
         }

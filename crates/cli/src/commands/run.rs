@@ -40,7 +40,7 @@ pub(crate) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
     let prepared = prepare_load(args, &scene)?;
     let run = create_dir(&args.output)?;
     printer.notice(format_args!("run directory: {}", run.path().display()));
-    let recorder = Recorder::begin(&run, &scene, &args.output.tags)?;
+    let recorder = Recorder::begin(&run, &scene, args)?;
     let interrupted = measure(prepared, recorder, &run, printer)?;
     let stored = RunReader::open(run.path()).map_err(|e| Failure::invalid(e.to_string()))?;
     let summary = reading.summary(&stored, ruler)?;
