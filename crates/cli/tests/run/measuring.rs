@@ -106,7 +106,7 @@ fn a_cap_shows_the_wait_that_other_rulers_hide() {
     let vllm = goodput(["show", folder, "--ruler", "vllm", "--json"]).with_code(0).json();
     let hidden = figure(&vllm, "/metrics/ttft/p50/value");
     let shown = figure(&own, "/metrics/ttft/p50/value");
-    assert!(hidden < 300.0 && shown > 2.0 * hidden, "{hidden} ms under vllm, {shown} ms here");
+    assert!(shown > 400.0 && shown > 2.0 * hidden, "{hidden} ms under vllm, {shown} ms here");
 }
 
 #[test]
