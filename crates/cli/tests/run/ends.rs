@@ -28,7 +28,7 @@ fn long_run(url: &str, out: &Path) -> Vec<String> {
 fn a_killed_run_keeps_the_requests_that_were_finished() {
     let (server, url) = exact(20, 5, 4, &[]);
     let out = tempdir().unwrap();
-    let run = start(&mut command(long_run(&url, out.path())));
+    let run = start(&mut command(long_run(&url, out.path())), None);
     let before = long_finished(&server);
     run.signal("KILL");
     assert_eq!(run.ended().code, None, "killed by a signal");
@@ -44,7 +44,7 @@ fn a_killed_run_keeps_the_requests_that_were_finished() {
 fn an_interrupted_run_is_saved_and_says_so() {
     let (server, url) = exact(20, 5, 4, &[]);
     let out = tempdir().unwrap();
-    let run = start(&mut command(long_run(&url, out.path())));
+    let run = start(&mut command(long_run(&url, out.path())), None);
     let before = long_finished(&server);
     run.signal("INT");
     let ended = run.ended().with_code(130);

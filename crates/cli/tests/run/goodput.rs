@@ -3,7 +3,7 @@
 use goodput_core::time::Nanos;
 use goodput_server::{FixedConfig, Running, Service, spawn};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,7 +49,9 @@ impl Started {
     pub(crate) fn ended(mut self) -> Ended {
         let child = &mut self.child;
         let status = wait_for("the program to end", || child.try_wait().expect("own child"));
-        let text = |pipe: Option<JoinHandle<String>>| pipe.expect("taken once").join().expect("no panic");
+        let text = |pipe: Option<JoinHandle<String>>| {
+            pipe.map_or_else(String::new, |text| text.join().expect("no panic"))
+        };
         let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
         Ended { code: status.code(), stdout, stderr }
     }
@@ -76,9 +78,10 @@ pub(crate) fn command<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = 
     command
 }
 
-/// Starts it.
-pub(crate) fn start(command: &mut Command) -> Started {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+/// Starts it. Its stdout goes to a file if there is one, for programs that are read while they run.
+pub(crate) fn start(command: &mut Command, stdout: Option<File>) -> Started {
+    let stdout = stdout.map_or_else(Stdio::piped, Stdio::from);
+    let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().expect("the binary runs");
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     Started { stdout: stdout.map(collect), stderr: stderr.map(collect), child }
 }
@@ -93,7 +96,7 @@ fn collect(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
 
 /// Runs it to its end.
 pub(crate) fn goodput<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Ended {
-    start(&mut command(args)).ended()
+    start(&mut command(args), None).ended()
 }
 
 /// `goodput run` with arguments separated by blanks, against `url`, with run directories in `out`.

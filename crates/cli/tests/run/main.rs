@@ -12,3 +12,4 @@ mod recorder;
 mod replay;
 mod secrets;
 mod showing;
+mod sim;

@@ -171,7 +171,7 @@ fn help_and_completions_are_complete() {
 #[test]
 fn colours_are_left_out_where_they_are_not_wanted() {
     for args in [["run", "--help"], ["run", "--nonsense"]] {
-        let ended = start(command(args).env("NO_COLOR", "1")).ended();
+        let ended = start(command(args).env("NO_COLOR", "1"), None).ended();
         assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));
     }
 }

@@ -58,7 +58,7 @@ fn the_key_of_the_environment_is_used() {
     let recorder = Recorder::before(server.addr);
     let out = tempdir().unwrap();
     let args = run_args(&recorder.url(), out.path(), &format!("--concurrency 1 --requests 1 {TINY} --quiet"));
-    start(command(args).env("OPENAI_API_KEY", "key-from-outside")).ended().with_code(0);
+    start(command(args).env("OPENAI_API_KEY", "key-from-outside"), None).ended().with_code(0);
     let heads: Vec<_> = recorder.requests().into_iter().map(|request| request.head).collect();
     assert!(heads.len() > 1, "the probes and the request");
     assert!(heads.iter().all(|head| head.contains("authorization: Bearer key-from-outside")), "{heads:#?}");
