@@ -11,7 +11,7 @@ use goodput_core::schedule::Schedule;
 use goodput_core::timeline::Phase;
 use goodput_net::connection::TlsSettings;
 use goodput_net::probe::{self, EngineFacts, ProbeError, Prober};
-use goodput_net::target::Target;
+use goodput_net::target::{Target, TargetError};
 use goodput_workload::arrival::{self, ArrivalError};
 use goodput_workload::tokenizer::Tokenizer;
 use goodput_workload::{Inputs, Workload};
@@ -84,7 +84,12 @@ fn no_schedule(error: &ArrivalError) -> Failure {
 
 fn unreachable(error: &ProbeError) -> Failure {
     match error {
-        ProbeError::Target(goodput_net::target::TargetError::Url { .. }) => Failure::input(error.to_string()),
+        ProbeError::Target(TargetError::Url { .. } | TargetError::Tls(_)) => {
+            Failure::input(error.to_string())
+        }
+        ProbeError::Io { url, .. } if url.starts_with("https:") => Failure::invalid(error.to_string()).hint(
+            "a server without TLS is http://; for a certificate of your own there are --ca and --insecure",
+        ),
         _ => Failure::invalid(error.to_string()),
     }
 }
@@ -125,9 +130,7 @@ fn fresh_plan(
     let model = match (&args.target.model, engine.models.first()) {
         (Some(model), _) | (None, Some(model)) => model.clone(),
         (None, None) if protocol == Protocol::Sglang => "default".to_owned(),
-        (None, None) => {
-            return Err(Failure::input("the server lists no model").hint("name one with --model"));
-        }
+        (None, None) => return Err(no_model(prober)),
     };
     Ok(Plan {
         version: PLAN_VERSION.to_owned(),
@@ -148,6 +151,18 @@ fn fresh_plan(
         workload: resolve::workload(&args.workload)?,
         request: resolve::request_shape(&args.workload),
     })
+}
+
+/// Why there is no model to ask for: a server that wants a key lists none either.
+fn no_model(prober: &Prober) -> Failure {
+    let url = &prober.target().url;
+    match prober.ask("/v1/models", None).map(|answer| answer.status) {
+        Ok(status @ (401 | 403)) => {
+            Failure::invalid(format!("{url} refuses to list its models (status {status})"))
+                .hint("give a key with --api-key or in OPENAI_API_KEY")
+        }
+        _ => Failure::input(format!("{url} lists no model")).hint("name one with --model"),
+    }
 }
 
 fn find_protocol(prober: &Prober, engine: &EngineFacts) -> Result<Protocol, Failure> {

@@ -2,6 +2,7 @@
 
 use crate::goodput::{TINY, command, exact, figure, goodput, only_run, run_args, start, wait_for};
 use goodput_server::Running;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use tempfile::tempdir;
@@ -122,6 +123,53 @@ fn a_url_that_is_none_is_bad_input_and_one_without_a_server_an_invalid_run() {
     let url = format!("http://{free}");
     let ended = goodput(run_args(&url, out.path(), &format!("--rate 5 {TINY}"))).with_code(3);
     assert!(ended.stderr.contains(&url), "{}", ended.stderr);
+}
+
+/// A server that answers everything with this status.
+fn always(status: u16) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("a bound socket"));
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            // Probes fit into one segment, and one that only connects reads nothing.
+            if client.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {
+                let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                drop(client.write_all(answer.as_bytes()));
+            }
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_without_models_says_what_is_missing() {
+    let out = tempdir().unwrap();
+    for (status, code, words) in
+        [(401, 3, ["401", "--api-key"]), (404, 3, ["none of the endpoints", "--protocol"])]
+    {
+        let ended =
+            goodput(run_args(&always(status), out.path(), &format!("--rate 5 {TINY}"))).with_code(code);
+        for word in words {
+            assert!(ended.stderr.contains(word), "{status}: no {word:?} in {}", ended.stderr);
+        }
+    }
+    let chat = format!("--rate 5 {TINY} --protocol openai-chat");
+    let ended = goodput(run_args(&always(404), out.path(), &chat)).with_code(2);
+    assert!(ended.stderr.contains("--model"), "{}", ended.stderr);
+}
+
+#[test]
+fn tls_that_cannot_work_says_what_to_do() {
+    let (server, _) = exact(5, 0, 2, &[]);
+    let url = format!("https://{}", server.addr);
+    let out = tempdir().unwrap();
+    let ended = goodput(run_args(&url, out.path(), &format!("--rate 5 {TINY}"))).with_code(3);
+    assert!(ended.stderr.contains("http://") && ended.stderr.contains("--ca"), "{}", ended.stderr);
+    let ca = out.path().join("ca.pem");
+    std::fs::write(&ca, "no certificate").unwrap();
+    let args = format!("--rate 5 {TINY} --ca {}", ca.display());
+    let ended = goodput(run_args(&url, out.path(), &args)).with_code(2);
+    assert!(ended.stderr.contains("ca.pem") && ended.stderr.contains("PEM"), "{}", ended.stderr);
 }
 
 #[test]
