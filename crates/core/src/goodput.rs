@@ -1,7 +1,8 @@
 //! Goodput: requests that kept every per-request limit, per second; their tokens; and percentile verdicts.
 //!
 //! Three different things with three names:
-//! - **request goodput** = good requests / duration; **attainment** = good / evaluated, where evaluated is every
+//! - **request goodput** = good requests that complete in the window / duration, so that it never exceeds the
+//!   throughput of the same window; **attainment** = good / evaluated, where evaluated is every
 //!   request issued in the window, failed ones included, without those that the run's own end cut off before they
 //!   had broken anything and without those that could not be evaluated (both are counted);
 //! - **token goodput** = output tokens of the good requests / duration;
@@ -25,8 +26,10 @@ pub(crate) struct Tally<'a> {
     slo: &'a Slo,
     per_objective: Vec<(Objective, u64, u64)>,
     good: u64,
-    good_tokens: u64,
     bad: u64,
+    /// Good requests that complete in the window, and their output tokens.
+    completed: u64,
+    completed_tokens: u64,
     vacuous: u64,
     not_evaluable: u64,
     pub(crate) censored: u64,
@@ -39,14 +42,24 @@ impl<'a> Tally<'a> {
             slo,
             per_objective,
             good: 0,
-            good_tokens: 0,
             bad: 0,
+            completed: 0,
+            completed_tokens: 0,
             vacuous: 0,
             not_evaluable: 0,
             censored: 0,
         }
     }
 
+    /// A request that completes in the window, whenever it started.
+    pub(crate) fn complete(&mut self, request: Judged<'_>) {
+        if self.slo.judge(request) == Verdict::Good {
+            self.completed += 1;
+            self.completed_tokens += request.measures.output_tokens.unwrap_or(0);
+        }
+    }
+
+    /// A request that starts in the window.
     pub(crate) fn add(&mut self, request: Judged<'_>) {
         let mut vacuous = false;
         for (objective, met, broken) in &mut self.per_objective {
@@ -62,10 +75,7 @@ impl<'a> Tally<'a> {
         }
         self.vacuous += u64::from(vacuous);
         match self.slo.judge(request) {
-            Verdict::Good => {
-                self.good += 1;
-                self.good_tokens += request.measures.output_tokens.unwrap_or(0);
-            }
+            Verdict::Good => self.good += 1,
             Verdict::Bad => self.bad += 1,
             Verdict::Censored => self.censored += 1,
             Verdict::NotEvaluable => self.not_evaluable += 1,
@@ -89,8 +99,8 @@ impl<'a> Tally<'a> {
         });
         GoodputReport {
             slo: self.slo.to_string(),
-            request_per_s: per_second(self.good),
-            token_per_s: per_second(self.good_tokens),
+            request_per_s: per_second(self.completed),
+            token_per_s: per_second(self.completed_tokens),
             good: if limited { self.good } else { 0 },
             evaluated: if limited { evaluated } else { 0 },
             attainment: attainment(self.good, if limited { evaluated } else { 0 }),

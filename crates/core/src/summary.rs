@@ -265,9 +265,9 @@ pub struct Stalls {
 pub struct GoodputReport {
     /// The SLO as text.
     pub slo: String,
-    /// Good requests per second.
+    /// Good requests that complete in the window, per second.
     pub request_per_s: Option<f64>,
-    /// Output tokens of good requests per second.
+    /// Output tokens of those requests per second.
     pub token_per_s: Option<f64>,
     /// Good requests.
     pub good: u64,

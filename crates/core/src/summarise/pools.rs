@@ -125,11 +125,16 @@ impl<'a> Pools<'a> {
         if m.success {
             self.peak.add(ruler, t, protocol, &m);
         }
+        let judged = Judged { timeline: t, measures: &m, ruler, protocol };
+        if let Some(tally) = &mut self.tally
+            && self.span.completes(Fact::of(t, &m).end)
+        {
+            tally.complete(judged);
+        }
         if !self.span.holds(m.start) {
             return;
         }
         self.count(t, &m);
-        let judged = Judged { timeline: t, measures: &m, ruler, protocol };
         if let Some(tally) = &mut self.tally {
             tally.add(judged);
         }

@@ -2,6 +2,7 @@
 
 use crate::build::{closed, due, near, open, stream, summary};
 use goodput_core::load_check::LoadContext;
+use goodput_core::slo::Slo;
 use goodput_core::summarise::SummaryRequest;
 use goodput_core::summary::Summary;
 use goodput_core::timeline::Timeline;
@@ -121,4 +122,27 @@ fn above_capacity_throughput_is_what_gets_done() {
     let s = summary(&requests, &request);
     let rate = s.throughput.requests_per_s.expect("defined");
     assert!((rate - 10.0).abs() < 0.1, "{rate}");
+}
+
+/// Above capacity requests start faster than they complete. Goodput counts what is done, as throughput does.
+#[test]
+fn goodput_never_exceeds_the_throughput_of_its_window() {
+    let slow_answers: Vec<Timeline> = (0..200)
+        .map(|i| {
+            let at = f64::from(i) * 100.0;
+            due(stream(at, 50.0, &[3_000.0]), at)
+        })
+        .collect();
+    let slo = Slo::parse("ttft:1s").expect("an SLO");
+    let request = SummaryRequest {
+        window: WindowKind::Steady,
+        warmup_by_hand: true,
+        slo: Some(&slo),
+        ..SummaryRequest::new(open())
+    };
+    let s = summary(&slow_answers, &request);
+    let goodput = s.goodput.expect("asked for");
+    near(goodput.attainment.value, 1.0);
+    near(goodput.request_per_s, s.throughput.requests_per_s.expect("defined"));
+    near(goodput.token_per_s, s.throughput.output_tokens_per_s.expect("defined"));
 }

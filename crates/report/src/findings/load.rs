@@ -142,7 +142,8 @@ pub(super) fn steady_differs(c: &FindingContext<'_>) -> Option<Seen> {
     let whole = all().find(|window| window.kind == "whole")?;
     let steady = all().find(|window| window.kind == "steady")?;
     let share = steady.duration_s / whole.duration_s;
-    (whole.duration_s > 0.0 && share < STEADY_SHARE).then(|| {
+    // Where nothing succeeded there is no state to be steady, and another finding says so.
+    (s.counts.ok > 0 && whole.duration_s > 0.0 && share < STEADY_SHARE).then(|| {
         Seen::new(format!(
             "only {} of the run is steady: {} s of {} s; these figures cover the {} window",
             percent(share),
