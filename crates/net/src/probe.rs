@@ -206,7 +206,8 @@ fn read_identity(path: &str, answer: &Value, facts: &mut EngineFacts) {
     let text = |key: &str| answer[key].as_str().map(str::to_owned);
     match path {
         "/version" => {
-            facts.version = text("version");
+            // The built-in server puts its name before its version, so that nobody takes it for vLLM.
+            facts.version = text("version").map(|v| v.trim_start_matches("goodput-sim-").to_owned());
             if facts.engine == "unknown" && facts.version.is_some() {
                 facts.engine = text("engine").unwrap_or_else(|| "vllm".into());
             }

@@ -322,6 +322,10 @@ impl ReceiveThread {
         stamp.at = stamp.at.max(running.latest);
         running.latest = stamp.at;
         let progress = running.exchange.push(stamp, bytes);
+        // Once an answer has begun the request is never sent again, and long prompts would fill the memory.
+        if slot.assignment.stage == Stage::Waiting {
+            running.prepared.bytes = Vec::new();
+        }
         if progress.saw_byte {
             running.deadlines.on_byte(stamp.at);
         }
