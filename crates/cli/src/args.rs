@@ -241,7 +241,8 @@ pub(crate) struct ClientArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub(crate) struct ReadingArgs {
-    /// Objectives, `ttft:500ms,tpot:50ms`, with percentiles `ttft.p95:500ms`; or an SLO file.
+    /// Objectives, `ttft:500ms,tpot:50ms`, with percentiles `ttft.p95:500ms`; or an SLO file. A stored run is read under
+    /// the SLO it was made for unless another is given.
     #[arg(long, value_name = "SLO|FILE")]
     pub(crate) slo: Option<String>,
     /// Whose definitions to use; `goodput explain` lists them.

@@ -12,7 +12,7 @@ use goodput_core::summarise::{SummaryRequest, summarise};
 use goodput_core::summary::Summary;
 use goodput_core::window::WindowKind;
 use goodput_report::findings::{ClientFacts, FindingContext, findings};
-use goodput_store::manifest::Manifest;
+use goodput_store::manifest::{Manifest, SloText};
 use goodput_store::reader::RunReader;
 use std::fs;
 use std::path::Path;
@@ -20,21 +20,27 @@ use std::path::Path;
 /// How a run is to be read, resolved from the flags.
 pub(crate) struct Reading {
     pub(crate) slo: Option<Slo>,
+    /// The SLO as it was given, to be kept with the run.
+    pub(crate) slo_text: Option<SloText>,
     percentiles: Vec<f64>,
     window: WindowKind,
     intervals: Option<IntervalMethod>,
 }
 
 impl Reading {
-    /// Reads the SLO, inline or from its file.
-    pub(crate) fn resolve(args: &ReadingArgs) -> Result<Self, Failure> {
+    /// Reads the SLO, inline or from its file; without one, that of the stored run counts.
+    pub(crate) fn resolve(args: &ReadingArgs, stored: Option<&Manifest>) -> Result<Self, Failure> {
         let intervals = args.intervals.map(|choice| match choice {
             IntervalsArg::Order => IntervalMethod::OrderStatistics,
             IntervalsArg::Blocks => IntervalMethod::TimeBlocks,
         });
-        let slo = args.slo.as_deref().map(slo).transpose()?;
+        let slo_text = match &args.slo {
+            Some(text) => Some(read_slo(text)?),
+            None => stored.and_then(|manifest| manifest.slo.clone()),
+        };
+        let slo = slo_text.as_ref().map(|text| slo(text, args.slo.as_deref())).transpose()?;
         let window = window(args.window, slo.as_ref())?;
-        Ok(Self { slo, percentiles: args.percentiles.clone(), window, intervals })
+        Ok(Self { slo, slo_text, percentiles: args.percentiles.clone(), window, intervals })
     }
 
     /// The summary of one stored run under one ruler, with its findings.
@@ -82,14 +88,24 @@ fn window(asked: Option<WindowArg>, slo: Option<&Slo>) -> Result<WindowKind, Fai
     }
 }
 
-fn slo(text: &str) -> Result<Slo, Failure> {
+/// A file if there is one of this name, else the inline form.
+fn read_slo(text: &str) -> Result<SloText, Failure> {
     if !Path::new(text).is_file() {
-        return Slo::parse(text).map_err(|e| {
-            Failure::input(format!("--slo {text}: {e}")).hint("a file of this name is not there either")
-        });
+        return Ok(SloText::Inline(text.to_owned()));
     }
     let content = fs::read_to_string(text).map_err(|e| Failure::input(format!("cannot read {text}: {e}")))?;
-    Slo::from_toml(&content).map_err(|e| Failure::input(format!("{text}: {e}")))
+    Ok(SloText::File(content))
+}
+
+/// `given` is what was typed, if it was typed now and not when the run was made.
+fn slo(text: &SloText, given: Option<&str>) -> Result<Slo, Failure> {
+    match text {
+        SloText::Inline(inline) => Slo::parse(inline).map_err(|e| {
+            Failure::input(format!("--slo {inline}: {e}")).hint("a file of this name is not there either")
+        }),
+        SloText::File(content) => Slo::from_toml(content)
+            .map_err(|e| Failure::input(format!("{}: {e}", given.unwrap_or("the run's SLO file")))),
+    }
 }
 
 fn client_facts(manifest: &Manifest) -> ClientFacts {

@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::exit::Failure;
 use crate::host;
+use crate::reading::Reading;
 use crate::scene::Scene;
 use goodput_core::plan::TokenizerChoice;
 use goodput_core::time::Nanos;
@@ -34,7 +35,12 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Writes everything that is known before the first request.
-    pub(crate) fn begin(run: &RunDir, scene: &Scene, args: &RunArgs) -> Result<Self, Failure> {
+    pub(crate) fn begin(
+        run: &RunDir,
+        scene: &Scene,
+        args: &RunArgs,
+        reading: &Reading,
+    ) -> Result<Self, Failure> {
         let clock = RunClock::start();
         let (run_ns, unix_ns) = clock.anchor();
         let start = Anchor { unix_ns, run_ns: run_ns.0 };
@@ -49,6 +55,7 @@ impl Recorder {
             facts: scene.engine.answers.clone(),
         };
         manifest.tags = args.output.tags.iter().cloned().collect();
+        manifest.slo = reading.slo_text.clone();
         manifest.warmup_by_hand = args.load.warmup.is_some();
         manifest.host = host::host();
         let report = scene.workload.report();

@@ -46,6 +46,9 @@ pub struct Manifest {
     pub clock: Clock,
     /// How arrivals of bytes were stamped and by what.
     pub client: Client,
+    /// The SLO that the run was made for, if any.
+    #[serde(default)]
+    pub slo: Option<SloText>,
     /// Whether the user chose the warm-up, so that what comes after it is taken as steady.
     #[serde(default)]
     pub warmup_by_hand: bool,
@@ -55,6 +58,16 @@ pub struct Manifest {
     /// Anything about the environment that a reader should know, in plain words.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// An SLO as it was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "form", content = "text")]
+pub enum SloText {
+    /// On the command line, `ttft:500ms,tpot:50ms`.
+    Inline(String),
+    /// The content of an SLO file.
+    File(String),
 }
 
 /// How far a run got.
@@ -319,6 +332,7 @@ impl Manifest {
             host: Host::default(),
             clock,
             client: Client::default(),
+            slo: None,
             warmup_by_hand: false,
             never_released: 0,
             notes: Vec::new(),

@@ -35,12 +35,12 @@ const OPENING_LIMIT: Duration = Duration::from_secs(10);
 /// Measures, stores, reads back and reports.
 pub(crate) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
     let ruler = find_ruler(&args.reading.ruler)?;
-    let reading = Reading::resolve(&args.reading)?;
+    let reading = Reading::resolve(&args.reading, None)?;
     let scene = scene::prepare(args)?;
     let prepared = prepare_load(args, &scene)?;
     let run = create_dir(&args.output)?;
     printer.notice(format_args!("run directory: {}", run.path().display()));
-    let recorder = Recorder::begin(&run, &scene, args)?;
+    let recorder = Recorder::begin(&run, &scene, args, &reading)?;
     let interrupted = measure(prepared, recorder, &run, printer)?;
     let stored = RunReader::open(run.path()).map_err(|e| Failure::invalid(e.to_string()))?;
     let summary = reading.summary(&stored, ruler)?;

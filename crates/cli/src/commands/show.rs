@@ -12,8 +12,8 @@ use goodput_store::reader::RunReader;
 
 /// Prints the run's report, or one table with all rulers.
 pub(crate) fn run(args: &ShowArgs, printer: Printer) -> Result<Exit, Failure> {
-    let reading = Reading::resolve(&args.reading)?;
     let run = RunReader::open(&args.run).map_err(|e| Failure::input(e.to_string()))?;
+    let reading = Reading::resolve(&args.reading, Some(run.manifest()))?;
     if run.run().chosen_among() > 1 {
         let (path, among) = (run.run().path().display(), run.run().chosen_among());
         printer.notice(format_args!("showing {path}, the newest of {among} runs"));

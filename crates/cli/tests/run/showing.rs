@@ -150,3 +150,35 @@ fn everything_in_the_lists_can_be_explained() {
     assert!(ended.stderr.contains("speed") && ended.stderr.contains("ttft"), "{}", ended.stderr);
     assert_eq!(runs(two_runs()).len(), 2, "reading makes no runs");
 }
+
+#[test]
+fn a_run_remembers_the_slo_it_was_made_for() {
+    let (_server, url) = exact(10, 2, 8, &[]);
+    let out = tempdir().expect("a folder");
+    let file = out.path().join("slo.toml");
+    for (name, slo) in [("inline", "ttft:20s,tpot:20s"), ("file", file.to_str().expect("UTF-8"))] {
+        fs::write(&file, SLO_FILE).expect("a file");
+        let args = format!("--concurrency 2 --requests 4 {TINY} --name {name} --slo {slo} --quiet --json");
+        let made = goodput(run_args(&url, out.path(), &args)).with_code(0).json();
+        // The file may be gone when the run is read again.
+        fs::remove_file(&file).expect("the file");
+        let run = out.path().join(name);
+        assert_eq!(made["goodput"]["attainment"]["value"], 1.0);
+        assert_eq!(show(&run, &["--json"]).with_code(0).json()["goodput"], made["goodput"]);
+        let other = show(&run, &["--json", "--slo", "ttft:1ns"]).with_code(0).json();
+        assert_eq!(other["goodput"]["good"], 0, "another SLO on the command line wins");
+    }
+}
+
+const SLO_FILE: &str = r#"
+window = "whole"
+workload = "eight random tokens"
+attainment = 0.9
+
+[load]
+concurrency = 2
+
+[[objective]]
+metric = "ttft"
+limit = "20s"
+"#;
