@@ -85,7 +85,12 @@ pub enum Outcome {
         reason: String,
     },
     /// The body ended without a finish reason and without the protocol's end.
-    Truncated,
+    Truncated {
+        /// Whether the connection went away inside the HTTP body, whose framing had promised more. Otherwise the
+        /// body ended as HTTP wants it, and only the answer in it is cut off.
+        #[serde(default)]
+        inside_body: bool,
+    },
     /// A well-formed, terminated answer without a single token.
     NoTokens,
     /// Fewer tokens than asked although end-of-sequence was to be ignored.
@@ -146,7 +151,7 @@ impl Outcome {
             Self::HttpError { .. } => "http_error",
             Self::StreamError { .. } => "stream_error",
             Self::Aborted { .. } => "aborted",
-            Self::Truncated => "truncated",
+            Self::Truncated { .. } => "truncated",
             Self::NoTokens => "no_tokens",
             Self::ShortOutput { .. } => "short_output",
             Self::Timeout { .. } => "timeout",

@@ -128,7 +128,7 @@ fn a_server_that_disappears_leaves_no_request_without_an_outcome() {
     let answered = records.iter().filter(|r| r.timeline.outcome.is_ok()).count();
     assert!(answered >= 6, "{answered} were answered while the server lived");
     let refused = |o: &&Outcome| matches!(o, Outcome::Connect { fault: ConnectFault::Refused, .. });
-    let cut = |o: &&Outcome| matches!(o, Outcome::Reset | Outcome::Truncated);
+    let cut = |o: &&Outcome| matches!(o, Outcome::Reset | Outcome::Truncated { .. });
     let outcomes = outcomes(&records);
     assert!(outcomes.iter().all(|o| o.is_ok() || refused(o) || cut(o)), "{outcomes:?}");
     assert!(refused(outcomes.last().unwrap()), "{outcomes:?}");

@@ -410,7 +410,8 @@ impl ReplyReader {
                 self.complete(output)
             }
             End::Eof if self.status.is_none() => Outcome::Reset,
-            End::Complete | End::Eof => Outcome::Truncated,
+            End::Complete => Outcome::Truncated { inside_body: false },
+            End::Eof => Outcome::Truncated { inside_body: true },
             End::Reset => Outcome::Reset,
             End::Timeout(phase) => Outcome::Timeout { phase },
             End::Cancelled(cause) => Outcome::Cancelled { cause },

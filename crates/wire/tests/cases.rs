@@ -86,7 +86,7 @@ fn outcome(reply: &Reply) -> &'static str {
         Outcome::StreamError { .. } => "failed:error_in_stream",
         Outcome::Protocol { .. } => "failed:not_sse",
         Outcome::Reset => "failed:connection_reset",
-        Outcome::Truncated => "failed:truncated",
+        Outcome::Truncated { .. } => "failed:truncated",
         _ => "other",
     }
 }

@@ -48,8 +48,8 @@ fn the_end_of_the_connection_decides_only_where_the_bytes_do_not() {
     let timeout = Outcome::Timeout { phase: TimeoutPhase::Idle };
     let cancelled = Outcome::Cancelled { cause: CancelCause::RunEnd };
     for (end, when_cut, when_finished) in [
-        (End::Complete, Outcome::Truncated, Outcome::Ok),
-        (End::Eof, Outcome::Truncated, Outcome::Ok),
+        (End::Complete, Outcome::Truncated { inside_body: false }, Outcome::Ok),
+        (End::Eof, Outcome::Truncated { inside_body: true }, Outcome::Ok),
         (End::Reset, Outcome::Reset, Outcome::Reset),
         (End::Timeout(TimeoutPhase::Idle), timeout.clone(), timeout),
         (End::Cancelled(CancelCause::RunEnd), cancelled.clone(), cancelled),
@@ -58,7 +58,7 @@ fn the_end_of_the_connection_decides_only_where_the_bytes_do_not() {
         assert_eq!(stream(&finished, end.clone()).outcome, when_finished, "{end:?}");
         assert_eq!(stream(&done, end.clone()).outcome, Outcome::Ok, "{end:?}");
     }
-    assert_eq!(stream("", End::Complete).outcome, Outcome::Truncated);
+    assert_eq!(stream("", End::Complete).outcome, Outcome::Truncated { inside_body: false });
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn an_unfinished_event_is_told_and_the_end_mark_believed() {
     assert_eq!((done.outcome, done.done_at), (Outcome::Ok, Some(Nanos(1))));
     assert_eq!(done.notes, ["the stream ended without a blank line after [DONE]"]);
     let cut = stream(&format!("{A}{}", A.trim_end()), End::Eof);
-    assert_eq!((cut.outcome, cut.chunks.len()), (Outcome::Truncated, 1));
+    assert_eq!((cut.outcome, cut.chunks.len()), (Outcome::Truncated { inside_body: true }, 1));
     assert!(cut.notes[0].starts_with("an unfinished event of"), "{:?}", cut.notes);
     assert!(stream("data: [DO", End::Timeout(TimeoutPhase::Total)).notes.is_empty());
 }
@@ -95,7 +95,8 @@ fn without_a_connection_there_is_only_the_reason() {
 fn all_choices_must_finish() {
     let two = ReplyConfig { choices: 2, ..chat() };
     let other = STOP.replace("\"index\":0", "\"index\":1");
-    assert_eq!(read(two, &format!("{A}{STOP}"), End::Complete).outcome, Outcome::Truncated);
+    let half = read(two, &format!("{A}{STOP}"), End::Complete).outcome;
+    assert_eq!(half, Outcome::Truncated { inside_body: false });
     assert_eq!(read(two, &format!("{A}{STOP}{other}"), End::Complete).outcome, Outcome::Ok);
 }
 
@@ -177,7 +178,8 @@ fn a_whole_body_cut_short_is_cut_short() {
         let mut reader = ReplyReader::new(chat());
         reader.head(Nanos(0), 200, Some("application/json"));
         reader.body(stamp(1), &whole.as_bytes()[..cut]);
-        let expected = if cut == whole.len() { Outcome::Ok } else { Outcome::Truncated };
+        let expected =
+            if cut == whole.len() { Outcome::Ok } else { Outcome::Truncated { inside_body: true } };
         assert_eq!(reader.finish(End::Eof).outcome, expected, "{cut} bytes");
     }
 }

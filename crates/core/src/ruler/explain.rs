@@ -194,7 +194,7 @@ const fn count(rule: CountRule) -> &'static str {
     match rule {
         CountRule::Recorded => "the server's count, else ids, logprobs, the retokenised text, the chunks",
         CountRule::UsageElseRetokenisedElseOne => {
-            "usage from an event without a token, else the retokenised text, else 1"
+            "usage after the last token event, else the retokenised text, else 1"
         }
         CountRule::UsageElseEvents => "usage, else the number of token events",
         CountRule::ServerElseRequested => "the server's last count, else the requested length",
@@ -223,7 +223,10 @@ fn success(rule: &SuccessRule) -> String {
         Tokenless::Fails => "a token event is needed",
         Tokenless::ZeroTtft => "without a token event TTFT is 0",
     };
-    format!("{}; {tail}", rule.outcomes.join(", "))
+    let outcomes = rule.outcomes.join(", ").replace("truncated", "truncated unless inside the HTTP body");
+    let but = rule.but_not_in_completions.join(", ");
+    let but = if but.is_empty() { but } else { format!(" (completions: not {but})") };
+    format!("{outcomes}{but}; {tail}")
 }
 
 const fn duration(rule: DurationRule) -> &'static str {

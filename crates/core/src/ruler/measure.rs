@@ -15,6 +15,7 @@ use super::{
     CountRule, EndRule, InputRule, ItlRule, LaneRule, Ruler, SingleTokenRule, StartRule, Tokenless, TpotRule,
 };
 use crate::metric::Metric;
+use crate::outcome::Outcome;
 use crate::plan::Protocol;
 use crate::time::Nanos;
 use crate::timeline::{Chunk, ChunkFlags, Timeline};
@@ -264,9 +265,13 @@ impl Ruler {
     }
 
     /// Whether the ruler takes a request as successful, given the number of its token events.
-    fn succeeds(&self, t: &Timeline, events: u64) -> bool {
-        self.success.outcomes.contains(&t.outcome.name())
-            && (events > 0 || t.is_whole() || self.success.tokenless == Tokenless::ZeroTtft)
+    fn succeeds(&self, t: &Timeline, protocol: Protocol, events: u64) -> bool {
+        let (rule, name) = (&self.success, t.outcome.name());
+        let fails = protocol == Protocol::OpenaiCompletions && rule.but_not_in_completions.contains(&name);
+        rule.outcomes.contains(&name)
+            && !fails
+            && !matches!(t.outcome, Outcome::Truncated { inside_body: true })
+            && (events > 0 || t.is_whole() || rule.tokenless == Tokenless::ZeroTtft)
     }
 
     /// The request under this ruler.
@@ -275,7 +280,7 @@ impl Ruler {
         let mut walk = Walk::default();
         self.each_event(t, protocol, |gap, chunk| walk.add(gap, chunk));
         let start = self.start_of(t);
-        let success = self.succeeds(t, walk.events);
+        let success = self.succeeds(t, protocol, walk.events);
         let whole = t.is_whole();
         let first_token = walk.first.or((success && !whole).then_some(start));
         let output_tokens = self.output_tokens(t, protocol, walk.events);
@@ -310,15 +315,20 @@ impl Ruler {
     fn output_tokens(&self, t: &Timeline, protocol: Protocol, events: u64) -> Option<u64> {
         let server = t.server.completion_tokens;
         let rule = self.token_events.of(protocol);
-        let usage_beside_tokens =
-            || t.chunks.iter().any(|c| c.flags.has(ChunkFlags::USAGE) && !rule.admits(c));
+        let usage_after_tokens = || {
+            let after = t.chunks.iter().rev().take_while(|c| !rule.admits(c));
+            t.is_whole() || after.into_iter().any(|c| c.flags.has(ChunkFlags::USAGE))
+        };
         let usage_with_text = || t.chunks.iter().any(|c| c.flags.has(ChunkFlags::USAGE | ChunkFlags::TEXT));
         let counted = match self.count {
             CountRule::Recorded => t.output.map(|o| o.count),
-            CountRule::UsageElseRetokenisedElseOne => server
-                .filter(|n| *n > 0 && (t.is_whole() || usage_beside_tokens()))
-                .or(t.output.filter(|o| o.source == TokenSource::Retokenised).map(|o| o.count))
-                .or((events > 0).then_some(1)),
+            CountRule::UsageElseRetokenisedElseOne => match (server, t.output) {
+                (Some(n), _) if n > 0 && usage_after_tokens() => server,
+                (_, Some(o)) if o.source == TokenSource::Retokenised => Some(o.count),
+                // The tool counts the text then; where the server's count was at hand, the record has no other.
+                (Some(n), _) if n > 0 => None,
+                _ => (events > 0).then_some(1),
+            },
             CountRule::UsageElseEvents => {
                 return server.filter(|n| *n > 0).map(u64::from).or((events > 0).then_some(events));
             }

@@ -164,7 +164,8 @@ pub enum ItlRule {
 pub enum CountRule {
     /// As recorded: server, else ids, else logprobs, else retokenised, else chunks.
     Recorded,
-    /// Usage from an event that is not a token event; else the retokenised text; else 1.
+    /// Usage from an event after the last token event; else the retokenised text, or undefined where the server's
+    /// count made counting it needless; else 1.
     UsageElseRetokenisedElseOne,
     /// Usage; else the number of token events.
     UsageElseEvents,
@@ -195,8 +196,11 @@ pub enum SingleTokenRule {
 /// Which requests have latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SuccessRule {
-    /// Names of the outcomes taken as success.
+    /// Names of the outcomes taken as success. An answer whose HTTP body broke off is none under any ruler: the
+    /// HTTP library of every tool reports it.
     pub outcomes: &'static [&'static str],
+    /// Those of them that fail on OpenAI's completions.
+    pub but_not_in_completions: &'static [&'static str],
     /// What happens when no token event was seen.
     pub tokenless: Tokenless,
 }

@@ -14,9 +14,14 @@ const ANY_CHOICE: EventRule = any(ChunkFlags::CHOICES);
 const VISIBLE_OR_REASONING: EventRule =
     any(ChunkFlags(ChunkFlags::TEXT.0 | ChunkFlags::REASONING.0 | ChunkFlags::REASONING_CONTENT.0));
 
-/// Everything short of a broken transport.
-const WHATEVER_ENDED_IN_A_200: &[&str] =
-    &["ok", "stream_error", "aborted", "truncated", "no_tokens", "short_output"];
+/// Everything short of a broken transport, but for these on completions.
+const fn whatever_ended_in_a_200(
+    but_not_in_completions: &'static [&'static str],
+    tokenless: Tokenless,
+) -> SuccessRule {
+    let outcomes = &["ok", "stream_error", "aborted", "truncated", "no_tokens", "short_output"];
+    SuccessRule { outcomes, but_not_in_completions, tokenless }
+}
 
 const fn any(flags: ChunkFlags) -> EventRule {
     EventRule { any: flags, or_counted: false, or_empty_text_without_role: false }
@@ -46,7 +51,7 @@ pub const CANONICAL: Ruler = Ruler {
     count: CountRule::Recorded,
     input: InputRule::ServerElsePlanned,
     single_token: SingleTokenRule::Undefined,
-    success: SuccessRule { outcomes: &["ok"], tokenless: Tokenless::Fails },
+    success: SuccessRule { outcomes: &["ok"], but_not_in_completions: &[], tokenless: Tokenless::Fails },
     percentile: Method::Linear,
     duration: DurationRule::StartToCompletion,
     peak_concurrency: PeakConcurrencyRule::Events,
@@ -77,17 +82,19 @@ const VLLM: Ruler = Ruler {
     count: CountRule::UsageElseRetokenisedElseOne,
     input: InputRule::ServerElsePlanned,
     single_token: SingleTokenRule::ZeroForGoodput,
-    success: SuccessRule { outcomes: WHATEVER_ENDED_IN_A_200, tokenless: Tokenless::Fails },
+    success: whatever_ended_in_a_200(&[], Tokenless::Fails),
     percentile: Method::Linear,
     duration: DurationRule::OfferToCompletion,
     peak_concurrency: PeakConcurrencyRule::SecondBins,
     peak_output: PeakOutputRule::BinnedEvents,
     faults: &[
         "the wait for a slot under a concurrency cap is in no latency",
-        "an error object inside the stream and a stream that was cut off count as success once an event came",
+        "an error object inside the stream and a stream that ended early in a whole HTTP body count as success once \
+         an event came",
         "an empty event with the finish reason is a further ITL sample and extends E2E",
         "reasoning sent as `reasoning_content` is not seen: the whole of it becomes TTFT",
-        "usage that comes together with a choice is not read, so N falls back to the text or to 1",
+        "usage that comes together with a choice is not read, so the tool counts the text; a record with usage has no \
+         such count, and N is undefined here",
         "one sequential request after another in the same second counts as several in flight",
         "the peak output rate counts events, not tokens",
         "several choices of one request are one stream",
@@ -105,8 +112,10 @@ const VLLM_0_32: Ruler = Ruler {
         "in a chat the event that names the role is the first token, so TTFT is the time to the first event",
         "every event with a choice, empty ones too, is an ITL sample and extends E2E",
         "the wait for a slot under a concurrency cap is in no latency",
-        "an error object inside the stream and a stream that was cut off count as success once an event came",
-        "usage that comes together with a choice is not read, so N falls back to the text or to 1",
+        "an error object inside the stream and a stream that ended early in a whole HTTP body count as success once \
+         an event came",
+        "usage that comes together with a choice is not read, so the tool counts the text; a record with usage has no \
+         such count, and N is undefined here",
         "one sequential request after another in the same second counts as several in flight",
         "the peak output rate counts events, not tokens",
         "several choices of one request are one stream",
@@ -123,13 +132,13 @@ const VLLM_RS: Ruler = Ruler {
     token_events: same_for_all(ANY_CHOICE),
     count: CountRule::UsageElseEvents,
     input: InputRule::Planned,
-    success: SuccessRule { outcomes: WHATEVER_ENDED_IN_A_200, tokenless: Tokenless::ZeroTtft },
+    success: whatever_ended_in_a_200(&[], Tokenless::ZeroTtft),
     faults: &[
         "in a chat the event that names the role is the first token, so TTFT is the time to the first event",
         "every event with a choice, empty ones too, is an ITL sample and extends E2E",
         "a 200 without any token is a success with a TTFT of 0",
         "the wait for a slot under a concurrency cap is in no latency",
-        "an error object inside the stream and a stream that was cut off count as success",
+        "an error object inside the stream and a stream that ended early in a whole HTTP body count as success",
         "connection errors are tried again up to three times with the clock restarted; our record has no such \
          retries, so this is not repeated here",
         "comments that swallow the next event are not repeated here",
@@ -158,7 +167,7 @@ const SGLANG_OAI: Ruler = Ruler {
     count: CountRule::UsageElseRequested,
     input: InputRule::Planned,
     single_token: SingleTokenRule::ZeroForGoodput,
-    success: SuccessRule { outcomes: WHATEVER_ENDED_IN_A_200, tokenless: Tokenless::ZeroTtft },
+    success: whatever_ended_in_a_200(&["stream_error"], Tokenless::ZeroTtft),
     percentile: Method::Linear,
     duration: DurationRule::OfferToCompletion,
     peak_concurrency: PeakConcurrencyRule::SecondBins,
@@ -166,10 +175,10 @@ const SGLANG_OAI: Ruler = Ruler {
     faults: &[
         "the wait for the usage event and for [DONE] is in E2E and in TPOT, and in no ITL sample",
         "without usage N is the requested length, whatever came",
-        "a 200 without text (tool calls only, an error object, a rejection by a full queue) is a success with a \
-         TTFT of 0 and the requested length",
+        "a 200 without text (tool calls only, an error object in a chat, a rejection by a full queue) is a success \
+         with a TTFT of 0 and the requested length",
         "the wait for a slot under a concurrency cap is in no latency",
-        "a stream that was cut off is a success",
+        "a stream that ended early in a whole HTTP body is a success",
         "the peak output rate counts events, not tokens",
         "one sequential request after another in the same second counts as several in flight",
         "the tool's duration also holds its own clean-up after the last answer, which no record can show; not \
@@ -193,7 +202,7 @@ const SGLANG: Ruler = Ruler {
         "the wait for [DONE] is in E2E and in TPOT, and in no ITL sample",
         "an error object or an abort (a full queue) is a success with a TTFT of 0 and the requested length",
         "the wait for a slot under a concurrency cap is in no latency",
-        "a stream that was cut off is a success",
+        "a stream that ended early in a whole HTTP body is a success",
         "one sequential request after another in the same second counts as several in flight",
         "the tool's duration also holds its own clean-up after the last answer, which no record can show; not \
          repeated here",

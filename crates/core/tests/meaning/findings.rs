@@ -44,7 +44,7 @@ fn provoked(id: &str) -> Vec<String> {
     match id {
         "client_limited" => fired(&[due(stream(5.0, 50.0, &[10.0]), 0.0)], &plain),
         "all_failed" => fired(&[failed(0.0, 1.0, Outcome::Reset)], &plain),
-        "failures" => fired(&with(|t| t.outcome = Outcome::Truncated), &plain),
+        "failures" => fired(&with(|t| t.outcome = Outcome::Truncated { inside_body: true }), &plain),
         "partial" => fired(&clean(), &SummaryRequest { partial: true, ..plain }),
         "estimated_tokens" => fired(&counted(3, TokenSource::Chunks), &plain),
         "other_load" => fired(&clean(), &judged),

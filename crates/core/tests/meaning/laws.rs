@@ -25,7 +25,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         6 => Just(Outcome::Ok),
         1 => Just(Outcome::Reset),
-        1 => Just(Outcome::Truncated),
+        1 => any::<bool>().prop_map(|inside_body| Outcome::Truncated { inside_body }),
         1 => Just(Outcome::HttpError { status: 503, message: "busy".into() }),
         1 => Just(Outcome::Timeout { phase: TimeoutPhase::Idle }),
         1 => Just(Outcome::Cancelled { cause: CancelCause::RunEnd }),

@@ -214,7 +214,7 @@ fn what_the_client_adds_to_ttft_has_its_lateness_in_sending() {
 #[test]
 fn only_answers_have_an_error() {
     let mut failed = read_late(30.0, UNSTAMPED);
-    failed.outcome = Outcome::Truncated;
+    failed.outcome = Outcome::Truncated { inside_body: true };
     let load = report(&[failed], closed());
     assert_eq!((bound(&load), load.client_limited), ((None, None), false));
     assert!(load.read_lateness_ms.is_some());

@@ -125,7 +125,7 @@ fn an_uncounted_chunk_hands_its_time_on() {
 fn tools_that_take_a_broken_answer_for_a_success() {
     let outcomes = [
         Outcome::StreamError { message: "out of memory".into() },
-        Outcome::Truncated,
+        Outcome::Truncated { inside_body: false },
         Outcome::Aborted { reason: "abort".into() },
     ];
     for outcome in outcomes {
@@ -140,6 +140,15 @@ fn tools_that_take_a_broken_answer_for_a_success() {
     for outcome in [Outcome::Reset, Outcome::HttpError { status: 503, message: String::new() }] {
         let t = failed(0.0, 5.0, outcome);
         assert!(RULERS.iter().all(|r| !r.measure(&t, CHAT).success));
+    }
+    let mut t = stream(0.0, 100.0, &[10.0, 10.0]);
+    t.outcome = Outcome::Truncated { inside_body: true };
+    assert!(RULERS.iter().all(|r| !r.measure(&t, CHAT).success), "every tool's HTTP library reports it");
+    t.outcome = Outcome::StreamError { message: "out of memory".into() };
+    let completions = Protocol::OpenaiCompletions;
+    for r in RULERS {
+        let fails = ["canonical", "sglang", "sglang-oai"].contains(&r.name);
+        assert_eq!(r.measure(&t, completions).success, !fails, "{}", r.name);
     }
 }
 
@@ -161,7 +170,13 @@ fn where_n_comes_from() {
     t.chunks[2].flags |= ChunkFlags::USAGE;
     let n = |name, t: &Timeline| under(name, t).output_tokens;
     assert_eq!(n("canonical", &t), Some(7));
-    assert_eq!(n("vllm", &t), Some(1), "usage beside a choice is not read");
+    assert_eq!(n("vllm", &t), None, "usage beside a choice is not read, and the text was not counted");
+    let mut early = t.clone();
+    early.chunks.insert(0, event(50.0, ChunkFlags::CHOICES | ChunkFlags::ROLE | ChunkFlags::USAGE, 0));
+    assert_eq!(n("vllm", &early), None, "usage before the first token says 0");
+    t.chunks.push(event(130.0, ChunkFlags::USAGE, 0));
+    assert_eq!(n("vllm", &t), Some(7));
+    t.chunks.pop();
     assert_eq!(n("vllm-rs", &t), Some(7));
     assert_eq!(by_name("sglang-oai").measure(&t, Protocol::OpenaiCompletions).output_tokens, Some(7));
     // No usage at all; the text was counted by the model's tokenizer.

@@ -25,7 +25,7 @@ fn recorded() -> Vec<Timeline> {
         Outcome::HttpError { status: 503, message: text() },
         Outcome::StreamError { message: text() },
         Outcome::Aborted { reason: "abort".into() },
-        Outcome::Truncated,
+        Outcome::Truncated { inside_body: false },
         Outcome::NoTokens,
         Outcome::ShortOutput { got: 5, wanted: 64 },
         Outcome::Timeout { phase: TimeoutPhase::FirstToken },
