@@ -137,6 +137,11 @@ TEXT_NOT_COUNTED = Stated(
     ("output tokens", "TPOT"),
     "the tool does not read usage that comes with a choice and counts the text; where usage came, goodput has no other count",
 )
+RUST_READS_ON = Stated(
+    ("sglang-rust",),
+    (*COUNTS, *TIMES, *PEAKS),
+    "SGLang's Rust client skips the error object and calls the request a success; the ruler restates the Python client",
+)
 COMMENTS = Stated(("sglang",), ("result",), "the tool fails on a comment line, and without one success it writes no result")
 EVERY_OPENAI = (CHAT, COMPLETIONS)
 
@@ -157,7 +162,8 @@ SHAPES = [
     *fixed("usage on every chunk", "usage_everywhere", stated=(TEXT_NOT_COUNTED,)),
     *fixed("no usage", "no_usage"),
     *fixed("no [DONE]", "no_done", (CHAT, COMPLETIONS, NATIVE)),
-    *fixed("error object", "error_after=4" + HALF, (CHAT, COMPLETIONS, NATIVE)),
+    *fixed("error object", "error_after=4" + HALF, (CHAT, NATIVE)),
+    *fixed("error object", "error_after=4" + HALF, (COMPLETIONS,), stated=(RUST_READS_ON,)),
     *fixed("cut in the body", "cut_after=4" + HALF, (CHAT, COMPLETIONS, NATIVE)),
     *fixed("reset", "reset_after=4" + HALF, (CHAT, COMPLETIONS, NATIVE)),
     *fixed("refused", "status=503" + HALF, (CHAT, COMPLETIONS, NATIVE)),
