@@ -142,6 +142,11 @@ RUST_READS_ON = Stated(
     (*COUNTS, *TIMES, *PEAKS),
     "SGLang's Rust client skips the error object and calls the request a success; the ruler restates the Python client",
 )
+RUST_WANTS_TEXT = Stated(
+    ("sglang-rust",),
+    (*COUNTS, *TIMES, *PEAKS),
+    "SGLang's Rust client fails an answer without text, the Python client, whose ruler this is, calls it a success with a TTFT of 0",
+)
 COMMENTS = Stated(("sglang",), ("result",), "the tool fails on a comment line, and without one success it writes no result")
 EVERY_OPENAI = (CHAT, COMPLETIONS)
 
@@ -178,5 +183,5 @@ SHAPES = [
     Shape("reasoning_content", CHAT, script=thinking("reasoning_content"), tokens=4),
     Shape("token without text", CHAT, script=EMPTY_TOKEN_CHAT, tokens=4),
     Shape("token without text", COMPLETIONS, script=EMPTY_TOKEN_TEXT, tokens=4),
-    Shape("tool call", CHAT, script=TOOL_CHAT, tokens=3),
+    Shape("tool call", CHAT, script=TOOL_CHAT, tokens=3, stated=(RUST_WANTS_TEXT,)),
 ]
