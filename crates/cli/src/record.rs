@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::host;
 use crate::reading::Reading;
 use crate::scene::Scene;
-use goodput_core::plan::TokenizerChoice;
+use goodput_core::plan::{HttpVersion, TokenizerChoice};
 use goodput_core::time::Nanos;
 use goodput_core::timeline::{Phase, Timeline};
 use goodput_core::tokens::{TokenCount, TokenSource};
@@ -91,13 +91,16 @@ impl Recorder {
         log.tick(now).map_err(|e| e.to_string())
     }
 
-    /// Closes the log, turns it into Parquet and completes the manifest.
-    pub(crate) fn end(mut self, facts: &RunFacts, status: Status) -> Result<(), Failure> {
+    /// Closes the log, turns it into Parquet and completes the manifest. A run that failed has no facts about its
+    /// client; they stay unknown.
+    pub(crate) fn end(mut self, facts: Option<&RunFacts>, status: Status) -> Result<(), Failure> {
         let failed = |e: StoreError| Failure::invalid(e.to_string());
         if let Some(log) = self.log.take() {
             log.finish().map_err(failed)?;
         }
-        self.note_client(facts);
+        if let Some(facts) = facts {
+            self.note_client(facts);
+        }
         self.manifest.status = status;
         convert(&self.run, LogAfter::Delete).map_err(failed)?;
         self.manifest.write(&self.run).map_err(failed)
@@ -108,11 +111,15 @@ impl Recorder {
         let mut opening: Vec<f64> = facts.opening.iter().map(ms).collect();
         opening.sort_by(f64::total_cmp);
         let client = &mut self.manifest.client;
-        client.receive_path = Some("threads that poll their own sockets, recvmsg".to_owned());
+        let path = match self.manifest.asked.http {
+            HttpVersion::Http1 => "threads that poll their own sockets, recvmsg",
+            HttpVersion::Http2 => "one thread for all HTTP/2 streams, the time of the read",
+        };
+        client.receive_path = Some(path.to_owned());
         client.timer = Some("thread that waits for the next absolute instant".to_owned());
         client.kernel_stamps = Some(facts.receive.stamped_reads > 0);
         client.receive_threads = u32::try_from(facts.receive_threads).ok();
-        client.cpu_ns = Some(goodput_net::limits::process_cpu_ns());
+        client.cpu_ns = Some(facts.cpu_ns);
         client.memory_peak_bytes = host::memory_peak();
         client.cores_used = Some(facts.cores_used);
         client.reads = Some(facts.receive.reads);
@@ -131,13 +138,9 @@ impl Recorder {
             let unreached = self.planned.saturating_sub(progress.offered);
             self.manifest.never_released = progress.never_released + unreached;
         }
-        if facts.wall_at_epoch_ns > 0 {
-            self.manifest.clock.start = Anchor { unix_ns: facts.wall_at_epoch_ns, run_ns: 0 };
-        }
+        self.manifest.clock.start = Anchor { unix_ns: facts.wall_at_epoch_ns, run_ns: 0 };
         let (run_ns, unix_ns) = facts.end_anchor;
-        if unix_ns > 0 {
-            self.manifest.clock.close(Anchor { unix_ns, run_ns: run_ns.0 });
-        }
+        self.manifest.clock.close(Anchor { unix_ns, run_ns: run_ns.0 });
     }
 }
 

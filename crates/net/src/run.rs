@@ -93,6 +93,8 @@ pub struct RunFacts {
     pub opening_failure: Option<String>,
     /// CPU time of the whole process during the run, over the run's time: cores used.
     pub cores_used: f64,
+    /// The same CPU time in nanoseconds.
+    pub cpu_ns: u64,
     /// Whether the server refused to report usage.
     pub usage_refused: bool,
     /// The driver's last word.
@@ -232,7 +234,8 @@ impl PreparedRun {
         self.feeder.join().map_err(|_| RunError::Thread("feeder"))?;
         facts.end_anchor = clock.anchor();
         let elapsed = facts.end_anchor.0.0.max(1);
-        facts.cores_used = (limits::process_cpu_ns() - cpu_before) as f64 / elapsed as f64;
+        facts.cpu_ns = limits::process_cpu_ns() - cpu_before;
+        facts.cores_used = facts.cpu_ns as f64 / elapsed as f64;
         facts.usage_refused = !self.feed.asks_usage();
         facts.progress = Some(*self.progress.lock().unwrap_or_else(PoisonError::into_inner));
         sunk.map(|()| facts)

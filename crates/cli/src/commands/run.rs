@@ -14,7 +14,7 @@ use goodput_core::plan::{Load, Plan, RateProfile, Stop, Warmup};
 use goodput_core::time::Nanos;
 use goodput_drive::driver::DriverConfig;
 use goodput_net::feed::FeedBounds;
-use goodput_net::run::{PreparedRun, RunConfig, RunFacts, RunHandle};
+use goodput_net::run::{PreparedRun, RunConfig, RunHandle};
 use goodput_net::source::PlanSource;
 use goodput_report::text;
 use goodput_store::layout::RunDir;
@@ -84,13 +84,17 @@ fn measure(
         Ok(facts) => {
             let interrupted = facts.progress.is_some_and(|p| p.cut_by == Some(CancelCause::Interrupt));
             let status = if interrupted { Status::Interrupted } else { Status::Complete };
-            recorder.end(&facts, status)?;
+            recorder.end(Some(&facts), status)?;
             Ok(interrupted)
         }
         Err(error) => {
-            recorder.end(&RunFacts::default(), Status::Failed { reason: error.to_string() })?;
-            Err(Failure::invalid(error.to_string())
-                .hint(format!("what was measured is kept in {}", run.path().display())))
+            let failure = Failure::invalid(error.to_string())
+                .hint(format!("what was measured is kept in {}", run.path().display()));
+            // What broke the run is told first, even if its record cannot be closed either.
+            Err(match recorder.end(None, Status::Failed { reason: error.to_string() }) {
+                Ok(()) => failure,
+                Err(also) => failure.hint(also.to_string()),
+            })
         }
     }
 }

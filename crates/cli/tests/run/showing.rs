@@ -182,3 +182,14 @@ concurrency = 2
 metric = "ttft"
 limit = "20s"
 "#;
+
+/// What the client says of itself is about the run, not about the program's start and end.
+#[test]
+fn the_manifest_accounts_for_the_run_alone() {
+    let manifest = json_file(&two_runs().join("zulu/manifest.json"));
+    let (client, clock) = (&manifest["client"], &manifest["clock"]);
+    let run_ns = clock["end"]["run_ns"].as_f64().unwrap() - clock["start"]["run_ns"].as_f64().unwrap();
+    let cores = client["cpu_ns"].as_f64().unwrap() / run_ns;
+    assert!((cores - client["cores_used"].as_f64().unwrap()).abs() < 1e-6, "{client}");
+    assert!(client["receive_path"].as_str().unwrap().contains("recvmsg"));
+}
