@@ -9,6 +9,7 @@ pub use keys::{Key, SUMMARY_KEYS};
 use crate::findings::RULES;
 use goodput_core::metric::METRICS;
 use goodput_core::ruler::{CANONICAL, RULERS, describe, diff_choices};
+use goodput_core::summarise;
 use goodput_core::summary::{SCHEMA, Severity};
 
 /// `docs/metrics.md`: every metric.
@@ -73,21 +74,32 @@ pub fn findings_markdown() -> String {
         "Findings",
         "What a report says in words. A finding has a stable rule id, a severity, the figures that led to it, the members of \
          `summary.json` that must be read with it in mind, and what to do. `invalid`: do not use what it touches. `warning`: \
-         read it with this in mind. `note`: worth knowing. These are the rules over a finished summary; the measuring core adds \
-         its own about the record itself (`client_limited`, `failures`, `hidden_stall`, ...).",
+         read it with this in mind. `note`: worth knowing.",
     );
-    page += "| rule | severity | fires when | touches | what to do |\n| --- | --- | --- | --- | --- |\n";
+    page += "## About the measurement\n\nRules over the record itself.\n\n";
+    page += FINDINGS_HEAD;
+    for rule in summarise::RULES {
+        page += &finding_row(rule.id, rule.severity, [rule.fires_when, rule.remedy], rule.invalidates);
+    }
+    page += "\n## About the run\n\nRules over the finished summary.\n\n";
+    page += FINDINGS_HEAD;
     for rule in RULES {
-        let severity = match rule.severity {
-            Severity::Invalid => "invalid",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
-        let touches: Vec<String> = rule.invalidates.iter().map(|member| format!("`{member}`")).collect();
-        let (when, remedy) = (cell(rule.fires_when), cell(rule.remedy));
-        page += &format!("| `{}` | {severity} | {when} | {} | {remedy} |\n", rule.id, touches.join(", "));
+        page += &finding_row(rule.id, rule.severity, [rule.fires_when, rule.remedy], rule.invalidates);
     }
     page
+}
+
+const FINDINGS_HEAD: &str =
+    "| rule | severity | fires when | touches | what to do |\n| --- | --- | --- | --- | --- |\n";
+
+fn finding_row(id: &str, severity: Severity, [when, remedy]: [&str; 2], invalidates: &[&str]) -> String {
+    let severity = match severity {
+        Severity::Invalid => "invalid",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    };
+    let touches: Vec<String> = invalidates.iter().map(|member| format!("`{member}`")).collect();
+    format!("| `{id}` | {severity} | {} | {} | {} |\n", cell(when), touches.join(", "), cell(remedy))
 }
 
 /// `docs/summary.md`: every key of `summary.json`.
