@@ -10,6 +10,7 @@ pub(crate) const LAYERS: &[(&str, u8)] = &[
     ("core", 0),
     ("workload", 1),
     ("wire", 1),
+    ("model", 1),
     ("drive", 2),
     ("report", 2),
     ("net", 3),

@@ -1,0 +1,6 @@
+//! Models of LLM serving: a simulated engine, and the queueing theory that it is checked against.
+//!
+//! Pure and deterministic: time is [`Nanos`](goodput_core::time::Nanos) handed in by the caller, randomness is a
+//! counter-based stream of a seed, and the same input gives the same bytes on every machine. Nothing here reads a
+//! clock or sleeps; whoever runs a model in real time or in virtual time owns the loop.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
