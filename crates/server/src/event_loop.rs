@@ -310,6 +310,9 @@ impl EventLoop {
             Route::Version => (200, route::version()),
             Route::Tokenize => route::tokenize(&request),
             Route::Truth => (200, serde_json::to_vec(&self.ledger.truth()).map_err(io::Error::other)?),
+            Route::TruthArrivals => {
+                (200, serde_json::to_vec(&self.ledger.instants()).map_err(io::Error::other)?)
+            }
             Route::TruthReset => {
                 self.ledger.reset();
                 self.fixed.reset();

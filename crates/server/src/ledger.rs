@@ -5,10 +5,13 @@
 use crate::answer::Carried;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
-use crate::truth::{Arrivals, Connections, Requests, Spread, Truth};
+use crate::truth::{Arrivals, Connections, Instants, Requests, Spread, Truth};
 use goodput_core::time::Nanos;
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
+
+/// Arrivals whose instants are kept: 8 MiB.
+const INSTANTS_KEPT: usize = 1 << 20;
 
 /// Where the JSON lines go.
 pub(crate) type TruthFile = Box<dyn Write + Send>;
@@ -24,6 +27,8 @@ pub(crate) struct Record {
     arrived: Nanos,
     /// Which reset it belongs to.
     era: u64,
+    /// Whether the answer is a stream; known from its first chunk on.
+    stream: bool,
     /// First and last chunk, due and written.
     first: Option<Moment>,
     last: Option<Moment>,
@@ -71,6 +76,9 @@ struct Tally {
     kernel_stamped: u64,
     first_arrival: Option<Nanos>,
     last_arrival: Option<Nanos>,
+    /// Every arrival, up to [`INSTANTS_KEPT`].
+    instants: Vec<Nanos>,
+    last_write: Option<Nanos>,
     /// Welford's running mean and sum of squares of the gaps, seconds.
     gaps: u64,
     gap_mean: f64,
@@ -79,6 +87,7 @@ struct Tally {
     chunks: u64,
     ttft: Histogram,
     ttft_due: Histogram,
+    tpot: Histogram,
     itl: Histogram,
     itl_due: Histogram,
     e2e: Histogram,
@@ -133,6 +142,9 @@ impl Ledger {
             tally.add_gap(arrival.at.since(last).as_secs_f64());
         }
         tally.first_arrival.get_or_insert(arrival.at);
+        if tally.instants.len() < INSTANTS_KEPT {
+            tally.instants.push(arrival.at);
+        }
         // Two requests can be read in another order than they arrived.
         tally.last_arrival = tally.last_arrival.max(Some(arrival.at));
         Record {
@@ -142,6 +154,7 @@ impl Ledger {
             accepted: arrival.accepted,
             arrived: arrival.at,
             era: self.era,
+            stream: false,
             first: None,
             last: None,
             tokens: 0,
@@ -170,6 +183,7 @@ impl Ledger {
         }
         record.tokens += u64::from(carried.tokens);
         record.chunks += u64::from(carried.chunks);
+        record.stream = stream;
         let before = record.last.replace(moment);
         record.first.get_or_insert(moment);
         if record.era != self.era {
@@ -178,6 +192,7 @@ impl Ledger {
         let tally = &mut self.tally;
         tally.tokens += u64::from(carried.tokens);
         tally.chunks += u64::from(carried.chunks);
+        tally.last_write = tally.last_write.max(Some(written));
         tally.lateness.add(written.since(due));
         if !stream {
             return;
@@ -206,6 +221,9 @@ impl Ledger {
                     if let Some(last) = record.last {
                         tally.e2e.add(last.written.since(record.arrived));
                     }
+                    if let Some(pace) = record.pace() {
+                        tally.tpot.add(pace);
+                    }
                 }
                 Fate::Disconnected => tally.requests.disconnected += 1,
                 Fate::Open => {}
@@ -225,6 +243,15 @@ impl Ledger {
         self.file.as_mut().map_or(Ok(()), BufWriter::flush)
     }
 
+    /// When every request arrived.
+    pub(crate) fn instants(&self) -> Instants {
+        let kept = &self.tally.instants;
+        Instants {
+            unix_ns: kept.iter().map(|&at| self.clock.unix(at)).collect(),
+            left_out: self.tally.requests.arrived - kept.len() as u64,
+        }
+    }
+
     /// The account so far.
     pub(crate) fn truth(&self) -> Truth {
         let tally = &self.tally;
@@ -237,13 +264,24 @@ impl Ledger {
             arrivals: tally.arrivals(&self.clock),
             tokens: tally.tokens,
             chunks: tally.chunks,
+            last_write_unix_ns: tally.last_write.map(|at| self.clock.unix(at)),
             ttft_ms: ms(&tally.ttft),
             ttft_due_ms: ms(&tally.ttft_due),
+            tpot_ms: ms(&tally.tpot),
             itl_ms: ms(&tally.itl),
             itl_due_ms: ms(&tally.itl_due),
             e2e_ms: ms(&tally.e2e),
             lateness_us: Spread::of(&tally.lateness, 1e3),
         }
+    }
+}
+
+impl Record {
+    /// Mean time per token after the first of a stream.
+    fn pace(&self) -> Option<Nanos> {
+        let (first, last) = (self.first?, self.last?);
+        (self.stream && self.tokens > 1)
+            .then(|| Nanos(last.written.since(first.written).0 / (self.tokens - 1)))
     }
 }
 
@@ -348,6 +386,9 @@ mod tests {
         );
         assert_eq!((truth.lateness_us.n, truth.lateness_us.max, truth.e2e_ms.max), (2, 1_000.0, 60.0));
         assert_eq!((truth.tokens, truth.chunks), (6, 3));
+        // From 61 to 70 ms, five tokens after the first.
+        assert_eq!((truth.tpot_ms.n, truth.tpot_ms.max), (1, 1.8));
+        assert_eq!(truth.last_write_unix_ns, Some(clock.unix(Nanos::from_millis(70))));
         let requests = Requests { arrived: 1, finished: 1, in_flight_peak: 1, ..Requests::default() };
         assert_eq!(truth.requests, requests);
 
@@ -370,6 +411,11 @@ mod tests {
         // Gaps 100, 100, 400: mean 200, population deviation sqrt(20000).
         assert!((arrivals.gap_cv.unwrap() - 0.5_f64.sqrt()).abs() < 1e-12);
         assert_eq!(ledger.truth().requests.in_flight_peak, 4);
+        let instants = ledger.instants();
+        let ms: Vec<u64> = instants.unix_ns.iter().map(|at| (at - instants.unix_ns[0]) / 1_000_000).collect();
+        assert_eq!((ms, instants.left_out), (vec![0, 100, 200, 600], 0));
+        ledger.reset();
+        assert_eq!(ledger.instants(), Instants::default());
     }
 
     #[test]
@@ -392,8 +438,8 @@ mod tests {
         ledger.ended(&record, Fate::Disconnected).unwrap();
         let truth = ledger.truth();
         assert_eq!(
-            (truth.ttft_ms.n, truth.tokens, truth.requests.disconnected, truth.e2e_ms.n),
-            (0, 9, 1, 0)
+            (truth.ttft_ms.n, truth.tokens, truth.requests.disconnected, truth.e2e_ms.n, truth.tpot_ms.n),
+            (0, 9, 1, 0, 0)
         );
     }
 }

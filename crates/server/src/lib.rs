@@ -9,8 +9,8 @@
 //! # Routes
 //!
 //! `POST /v1/chat/completions`, `/v1/completions`, `/generate`, `/tokenize`; `GET /v1/models`, `/health`, `/version`,
-//! `/truth`; `GET` or `POST /truth/reset`. In script mode every other request plays a script. `GET /truth` is a
-//! [`truth::Truth`] as JSON; its fields are the keys.
+//! `/truth`, `/truth/arrivals`; `GET` or `POST /truth/reset`. In script mode every other request plays a script.
+//! `GET /truth` is a [`truth::Truth`] as JSON, `GET /truth/arrivals` a [`truth::Instants`]; their fields are the keys.
 //!
 //! # The truth file
 //!

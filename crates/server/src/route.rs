@@ -15,6 +15,7 @@ pub(crate) enum Route {
     Version,
     Tokenize,
     Truth,
+    TruthArrivals,
     TruthReset,
     Unknown,
 }
@@ -31,6 +32,7 @@ impl Route {
             ("GET", "/version") => Self::Version,
             ("POST", "/tokenize") => Self::Tokenize,
             ("GET", "/truth") => Self::Truth,
+            ("GET", "/truth/arrivals") => Self::TruthArrivals,
             ("GET" | "POST", "/truth/reset") => Self::TruthReset,
             _ => Self::Unknown,
         }
@@ -38,7 +40,11 @@ impl Route {
 
     /// Whether script mode answers it itself: what a client may ask besides the scripted request.
     pub(crate) fn is_own(self) -> bool {
-        matches!(self, Self::Models | Self::Health | Self::Version | Self::Truth | Self::TruthReset)
+        match self {
+            Self::Models | Self::Health | Self::Version => true,
+            Self::Truth | Self::TruthArrivals | Self::TruthReset => true,
+            Self::Generate(_) | Self::Tokenize | Self::Unknown => false,
+        }
     }
 }
 

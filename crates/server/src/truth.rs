@@ -20,10 +20,15 @@ pub struct Truth {
     pub tokens: u64,
     /// Token-carrying events written (script mode: scripted writes).
     pub chunks: u64,
+    /// Last write that carried any, Unix ns.
+    pub last_write_unix_ns: Option<u64>,
     /// Arrival of the request to the write of its first chunk, ms. Streams only.
     pub ttft_ms: Spread,
     /// The same to the instant when that chunk was due.
     pub ttft_due_ms: Spread,
+    /// Mean time per token after the first, of each answer, ms: last write minus first over tokens minus one; finished
+    /// streams of two tokens or more.
+    pub tpot_ms: Spread,
     /// Gaps between the writes of successive chunks of a stream, ms.
     pub itl_ms: Spread,
     /// The same between the instants when they were due.
@@ -76,6 +81,15 @@ pub struct Arrivals {
     pub last_unix_ns: Option<u64>,
     /// Arrivals that carry the kernel's receive time; the others carry the time of the read.
     pub kernel_stamped: u64,
+}
+
+/// The instants behind [`Arrivals`], for laws that a rate and a spread do not show: the body of `GET /truth/arrivals`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Instants {
+    /// Arrivals in the order in which they were read, Unix ns.
+    pub unix_ns: Vec<u64>,
+    /// Arrivals after the first 2^20, which are not kept.
+    pub left_out: u64,
 }
 
 /// Count, mean and quantiles. Mean, min and max are exact, quantiles within 1/16384. All zero when empty.

@@ -89,6 +89,7 @@ fn own_routes_answer_json() {
         ("GET /v1/models HTTP/1.1\r\n\r\n", 200, "/data/0/id"),
         ("GET /version HTTP/1.1\r\n\r\n", 200, "/version"),
         ("GET /truth HTTP/1.1\r\n\r\n", 200, "/ttft_ms/p99"),
+        ("GET /truth/arrivals HTTP/1.1\r\n\r\n", 200, "/unix_ns"),
         ("POST /truth/reset HTTP/1.1\r\ncontent-length: 0\r\n\r\n", 200, ""),
         ("GET /nowhere HTTP/1.1\r\n\r\n", 404, "/error/message"),
         ("POST /tokenize HTTP/1.1\r\ncontent-length: 15\r\n\r\n{\"prompt\":\"hi\"}", 200, "/tokens/1"),

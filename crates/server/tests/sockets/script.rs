@@ -86,7 +86,7 @@ fn own_routes_do_not_use_up_a_script() {
     let script = case("69-stale-keep-alive/conn2");
     let server = spawn(Service::Script(ScriptPlan::Same(script.clone()))).unwrap();
     let mut client = Client::connect(server.addr);
-    for path in ["/v1/models", "/version", "/health", "/truth"] {
+    for path in ["/v1/models", "/version", "/health", "/truth", "/truth/arrivals"] {
         client.send(&format!("GET {path} HTTP/1.1\r\n\r\n"));
         assert!(client.whole().0.starts_with("HTTP/1.1 200 OK"));
     }
