@@ -3,10 +3,11 @@
 
 use goodput_stats::batch::{Truncation, autocorrelation, effective_samples, integrated_time, mser5};
 use goodput_stats::gof::{
-    coefficient_of_variation, exponential_cdf, gamma_cdf, index_of_dispersion, kolmogorov_smirnov, ks_p_value,
+    coefficient_of_variation, exponential_cdf, gamma_cdf, index_of_dispersion, kolmogorov_smirnov,
+    kolmogorov_smirnov_within, ks_p_value,
 };
 use goodput_stats::interval::{normal_quantile, student_t_mean, student_t_quantile, wilson};
-use goodput_stats::{Method, Samples, early_stopping_samples, order_statistic_ranks, quantile};
+use goodput_stats::{Dispersion, Method, Samples, early_stopping_samples, order_statistic_ranks, quantile};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -202,4 +203,31 @@ fn moments_and_dispersion() {
     let part: Dispersion = golden("dispersion");
     close(index_of_dispersion(&part.counts).unwrap(), part.index, 1e-13, "index of dispersion");
     close(coefficient_of_variation(&part.gaps).unwrap(), part.cv, 1e-13, "cv");
+}
+
+#[test]
+fn streams_of_a_renewal_process() {
+    #[derive(Deserialize)]
+    struct Stream {
+        points: Vec<f64>,
+        squared_cv: f64,
+        level: f64,
+        windows: usize,
+        index: f64,
+        low: f64,
+        high: f64,
+        gaps: Vec<f64>,
+        tolerance: f64,
+        distance: f64,
+    }
+    for s in golden::<Vec<Stream>>("renewal_streams") {
+        let found = Dispersion::of_renewal(&s.points, s.squared_cv, s.level).unwrap();
+        assert_eq!(found.windows, s.windows);
+        close(found.index, s.index, 1e-12, "index of dispersion");
+        close(found.low, s.low, 1e-9, "least");
+        close(found.high, s.high, 1e-9, "most");
+        let law = gamma_cdf(s.squared_cv.recip(), 1.0).unwrap();
+        let distance = kolmogorov_smirnov_within(&s.gaps, law, s.tolerance).unwrap().statistic;
+        close(distance, s.distance, 1e-10, "distance within a tolerance");
+    }
 }

@@ -202,6 +202,41 @@ def dispersion():
     }
 
 
+def renewal_streams():
+    """Arrivals with gamma gaps (squared variation c2): the index of their counts and the interval at a level, and the
+    distance of their gaps from the law when each gap may be off by a tolerance. A stream of its own, so that the other
+    parts stay as they are."""
+    own = numpy.random.default_rng(20241130)
+    out = []
+    for c2, n, level, tolerance in ((1.0, 60, 0.01, 0.0), (1.0, 900, 0.001, 0.05), (0.25, 700, 0.05, 0.1), (4.0, 900, 0.001, 0.02)):
+        gaps = own.gamma(1 / c2, c2, n).round(6)
+        points = numpy.concatenate(([0.0], numpy.cumsum(gaps))).round(6)
+        inner = points[1:-1]
+        windows = int(len(inner) / max(math.sqrt(len(inner)), 5 / c2, 10 * c2))
+        edges = numpy.linspace(0.0, points[-1], windows + 1)
+        counts = numpy.histogram(inner, edges)[0]
+        mean = counts.mean()
+        expected = c2 + (1 - c2 * c2) / (6 * mean)
+        bounds = stats.chi2.ppf([level / 2, 1 - level / 2], windows - 1) / (windows - 1) * expected
+        gaps.sort()
+        law = stats.gamma(1 / c2, scale=c2).cdf
+        below = numpy.arange(n) / n
+        distance = max((law(gaps - tolerance) - below).max(), (below + 1 / n - law(gaps + tolerance)).max(), 0.0)
+        out.append({
+            "points": points.tolist(),
+            "squared_cv": c2,
+            "level": level,
+            "windows": windows,
+            "index": float(counts.var(ddof=1) / mean),
+            "low": float(bounds[0]),
+            "high": float(bounds[1]),
+            "gaps": gaps.tolist(),
+            "tolerance": tolerance,
+            "distance": float(distance),
+        })
+    return out
+
+
 golden = {
     "made_with": {"numpy": numpy.__version__, "scipy": scipy.__version__},
     "quantiles": quantiles(),
@@ -217,6 +252,7 @@ golden = {
     "mser5": mser5(),
     "moments": moments(),
     "dispersion": dispersion(),
+    "renewal_streams": renewal_streams(),
 }
 text = ",\n".join(f" {json.dumps(name)}: {json.dumps(part)}" for name, part in golden.items())
 pathlib.Path(__file__).with_name("golden.json").write_text("{\n" + text + "\n}\n")
