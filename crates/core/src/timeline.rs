@@ -193,6 +193,9 @@ pub struct Chunk {
     pub at: Nanos,
     /// The client's own lateness: read time minus arrival, saturating at about 4.3 s.
     pub late_ns: u32,
+    /// By how much the event may really have come earlier than `at`: 0 where `at` is exact, [`Self::EARLY_UNKNOWN`]
+    /// where nothing bounds it. The event came within `[at - early_ns, at]`.
+    pub early_ns: u32,
     /// Payload bytes of the event.
     pub bytes: u32,
     /// Generated tokens carried; 0 for a chunk without output.
@@ -206,6 +209,10 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// An [`early_ns`](Self::early_ns) that says nothing: the event may have come any time before `at`. What saturates
+    /// (about 4.3 s) says the same.
+    pub const EARLY_UNKNOWN: u32 = u32::MAX;
+
     /// Whether this chunk carries at least one generated token: visible text, reasoning, a tool-call delta, a
     /// refusal, a token id, or a token the server counted although it has no text.
     #[must_use]

@@ -199,6 +199,7 @@ impl<S: SimServer, F: FnMut(Timeline)> World<'_, S, F> {
         let chunk = Chunk {
             at: now,
             late_ns: 0,
+            early_ns: 0,
             bytes: 0,
             tokens,
             flags,

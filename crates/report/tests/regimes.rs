@@ -38,6 +38,7 @@ fn request(index: usize, at: f64, first: f64, last: f64) -> Timeline {
         .map(|k| Chunk {
             at: seconds(first + (last - first) * f64::from(k) / f64::from(TOKENS - 1)),
             late_ns: 0,
+            early_ns: 0,
             bytes: 100,
             tokens: 1,
             flags: ChunkFlags::CHOICES | ChunkFlags::TEXT,

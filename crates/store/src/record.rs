@@ -4,8 +4,9 @@
 //! [`NUMBERS`](crate::fields::NUMBERS); one byte of switches; the texts; the outcome; the notes; the chunks.
 //! Numbers are LEB128 (seven bits a byte, least significant first), differences zigzag before that. A chunk
 //! is a head byte that says which members are as in the chunk before, its time since that chunk (the first
-//! since the release), its lateness, and the members that changed. A newer minor version may add to the end
-//! of a record; this reader stops where its own knowledge ends.
+//! since the release), its lateness, and the members that changed. Since format 1.1 the chunks' `early_ns` follow, as
+//! runs: how many chunks in a row have a value, and the value; in an older record it is unknown. A newer minor version
+//! may add to the end of a record; this reader stops where its own knowledge ends.
 
 use crate::fields::{NUMBERS, TEXTS, check, outcome_detail, outcome_from, reset};
 use goodput_core::time::Nanos;
@@ -26,6 +27,7 @@ const SAME_SOURCE: u8 = 1 << 4;
 const BEFORE_FIRST: Chunk = Chunk {
     at: Nanos::ZERO,
     late_ns: 0,
+    early_ns: Chunk::EARLY_UNKNOWN,
     bytes: 0,
     tokens: 0,
     flags: ChunkFlags(0),
@@ -54,6 +56,10 @@ pub(crate) fn encode(timeline: &Timeline, scratch: &mut Vec<u8>, out: &mut Vec<u
     for chunk in &timeline.chunks {
         encode_chunk(&before, chunk, scratch);
         before = *chunk;
+    }
+    for run in timeline.chunks.chunk_by(|a, b| a.early_ns == b.early_ns) {
+        put(scratch, run.len() as u64);
+        put(scratch, u64::from(run[0].early_ns));
     }
     put(out, scratch.len() as u64);
     out.extend_from_slice(scratch);
@@ -93,6 +99,7 @@ pub(crate) fn decode<'a>(bytes: &'a [u8], timeline: &mut Timeline) -> Result<&'a
         before = decode_chunk(&mut cursor, &before)?;
         timeline.chunks.push(before);
     }
+    decode_early(&mut cursor, &mut timeline.chunks)?;
     check(timeline)?;
     Ok(rest)
 }
@@ -156,6 +163,22 @@ fn decode_chunk(cursor: &mut Cursor, before: &Chunk) -> Result<Chunk, String> {
         chunk.token_source = TokenSource::from_code(code).ok_or(format!("unknown token source {code}"))?;
     }
     Ok(chunk)
+}
+
+/// Reads the runs of `early_ns`, which a record of format 1.0 does not have.
+fn decode_early(cursor: &mut Cursor, chunks: &mut [Chunk]) -> Result<(), String> {
+    let mut rest = chunks;
+    while !rest.is_empty() && !cursor.rest.is_empty() {
+        let length: usize = cursor.small()?;
+        if length == 0 || length > rest.len() {
+            return Err(format!("a run of {length} chunks where {} are left", rest.len()));
+        }
+        let early_ns = cursor.small()?;
+        let (run, after) = rest.split_at_mut(length);
+        run.iter_mut().for_each(|chunk| chunk.early_ns = early_ns);
+        rest = after;
+    }
+    Ok(())
 }
 
 /// Appends a LEB128 number.
@@ -247,6 +270,7 @@ mod tests {
     fn a_plain_stream_takes_a_few_bytes_a_chunk() {
         let mut timeline = crate::fields::blank();
         let chunk = Chunk {
+            early_ns: 0,
             bytes: 180,
             tokens: 1,
             flags: ChunkFlags::CHOICES | ChunkFlags::TEXT | ChunkFlags::KERNEL_STAMP,
@@ -258,6 +282,26 @@ mod tests {
         encode(&timeline, &mut Vec::new(), &mut bytes);
         // Head 1, time 4, lateness 3; members change only in the first chunk.
         assert!(bytes.len() < 8_100, "{} bytes", bytes.len());
+    }
+
+    #[test]
+    fn a_record_of_format_1_0_ends_before_the_bounds_on_arrivals() {
+        let mut timeline = crate::fields::blank();
+        let chunk = |at| Chunk { at: Nanos(at), early_ns: 0, ..BEFORE_FIRST };
+        timeline.chunks = vec![chunk(5), chunk(9)];
+        let mut bytes = Vec::new();
+        encode(&timeline, &mut Vec::new(), &mut bytes);
+        let mut read = crate::fields::blank();
+        assert_eq!(decode(&bytes, &mut read), Ok(&b""[..]));
+        assert_eq!(read, timeline);
+        // One run, of two chunks with 0.
+        bytes.truncate(bytes.len() - 2);
+        bytes[0] -= 2;
+        assert_eq!(decode(&bytes, &mut read), Ok(&b""[..]));
+        assert!(read.chunks.iter().all(|chunk| chunk.early_ns == Chunk::EARLY_UNKNOWN));
+        bytes.extend([3, 0]);
+        bytes[0] += 2;
+        assert!(decode(&bytes, &mut read).is_err_and(|e| e.contains("a run of 3 chunks where 2 are left")));
     }
 
     #[test]

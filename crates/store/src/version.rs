@@ -12,7 +12,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// The format this program writes.
-pub const FORMAT: FormatVersion = FormatVersion { major: 1, minor: 0 };
+pub const FORMAT: FormatVersion = FormatVersion { major: 1, minor: 1 };
 
 /// A format version, written `major.minor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,6 +95,6 @@ mod tests {
         assert!(FormatVersion { major: 1, minor: 99 }.is_readable());
         let refused = FormatVersion { major: 3, minor: 0 }.check_readable(Path::new("runs/a/manifest.json"));
         let said = refused.expect_err("another major").to_string();
-        assert!(said.starts_with("runs/a/manifest.json was written by format 3.0, this program reads 1.0"));
+        assert!(said.starts_with("runs/a/manifest.json was written by format 3.0, this program reads 1.1"));
     }
 }

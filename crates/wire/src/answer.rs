@@ -288,6 +288,7 @@ impl Answer {
         let mut chunk = Chunk {
             at: last.map_or(stamp.at, |last| last.max(stamp.at)),
             late_ns: stamp.late_ns,
+            early_ns: Chunk::EARLY_UNKNOWN,
             bytes,
             tokens: 0,
             flags: ChunkFlags::default(),

@@ -20,6 +20,7 @@ pub(crate) fn event(at_ms: f64, flags: ChunkFlags, tokens: u32) -> Chunk {
     Chunk {
         at: ms(at_ms),
         late_ns: 0,
+        early_ns: 0,
         bytes: 100,
         tokens,
         flags,

@@ -23,6 +23,8 @@ pub(super) const GROUP_ROWS: usize = 131_072;
 const REQUEST_ROW: &str = "request_row";
 const AT: &str = "at_ns";
 const LATE: &str = "late_ns";
+/// Since format 1.1.
+const EARLY: &str = "early_ns";
 const KIND: &str = "kind";
 const FLAGS: &str = "flags";
 const BYTES: &str = "bytes";
@@ -31,9 +33,9 @@ const TOKEN_SOURCE: &str = "token_source";
 const CHOICE: &str = "choice";
 
 /// The columns stored as differences: those with many values.
-pub(super) const DIFFERENCES: [&str; 3] = [REQUEST_ROW, AT, LATE];
+pub(super) const DIFFERENCES: [&str; 4] = [REQUEST_ROW, AT, LATE, EARLY];
 /// The columns that are read back; the others follow from them or are there for people.
-pub(super) const COLUMNS: &[&str] = &[AT, LATE, FLAGS, BYTES, TOKENS, TOKEN_SOURCE, CHOICE];
+pub(super) const COLUMNS: &[&str] = &[AT, LATE, EARLY, FLAGS, BYTES, TOKENS, TOKEN_SOURCE, CHOICE];
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     // Signed keys: pandas takes no other.
@@ -48,6 +50,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         Field::new(TOKENS, DataType::UInt32, false),
         Field::new(TOKEN_SOURCE, name, false),
         Field::new(CHOICE, DataType::UInt16, false),
+        Field::new(EARLY, DataType::UInt32, false),
     ]))
 });
 
@@ -68,6 +71,7 @@ pub(super) struct Rows {
     tokens: Vec<u32>,
     token_source: Vec<i8>,
     choice: Vec<u16>,
+    early: Vec<u32>,
 }
 
 impl Rows {
@@ -86,6 +90,7 @@ impl Rows {
         self.tokens.push(chunk.tokens);
         self.token_source.push(chunk.token_source as i8);
         self.choice.push(chunk.choice);
+        self.early.push(chunk.early_ns);
     }
 
     /// The rows so far, leaving none.
@@ -101,6 +106,7 @@ impl Rows {
             Arc::new(UInt32Array::from(rows.tokens)),
             names(rows.token_source, &SOURCES),
             Arc::new(UInt16Array::from(rows.choice)),
+            Arc::new(UInt32Array::from(rows.early)),
         ];
         RecordBatch::try_new(schema(), columns).expect("columns are built in the order of the schema")
     }
@@ -167,6 +173,8 @@ impl Stream {
 struct Columns {
     at: Int64Array,
     late: UInt32Array,
+    /// Absent in a file of format 1.0.
+    early: Option<UInt32Array>,
     flags: UInt32Array,
     bytes: UInt32Array,
     tokens: UInt32Array,
@@ -179,6 +187,7 @@ impl Columns {
         Ok(Self {
             at: numbers::<Int64Type>(batch, AT)?,
             late: numbers::<UInt32Type>(batch, LATE)?,
+            early: batch.column_by_name(EARLY).map(|_| numbers::<UInt32Type>(batch, EARLY)).transpose()?,
             flags: numbers::<UInt32Type>(batch, FLAGS)?,
             bytes: numbers::<UInt32Type>(batch, BYTES)?,
             tokens: numbers::<UInt32Type>(batch, TOKENS)?,
@@ -193,10 +202,12 @@ impl Columns {
 
     fn copy(&self, rows: Range<usize>, chunks: &mut Vec<Chunk>) {
         let (at, late, flags) = (self.at.values(), self.late.values(), self.flags.values());
+        let early = self.early.as_ref().map(|early| &early.values()[..]);
         let (bytes, tokens, choice) = (self.bytes.values(), self.tokens.values(), self.choice.values());
         chunks.extend(rows.map(|row| Chunk {
             at: Nanos(at[row].cast_unsigned()),
             late_ns: late[row],
+            early_ns: early.map_or(Chunk::EARLY_UNKNOWN, |early| early[row]),
             bytes: bytes[row],
             tokens: tokens[row],
             flags: ChunkFlags(flags[row]),

@@ -142,7 +142,7 @@ fn other_formats_are_refused() {
     newer[8] = 3;
     fs::write(segment(&run, 1), &newer).unwrap();
     let said = read(&run).1.unwrap_err().to_string();
-    assert!(said.contains("written by format 3.0, this program reads 1."), "{said}");
+    assert!(said.contains("written by format 3.1, this program reads 1."), "{said}");
     fs::write(segment(&run, 1), b"{\"event\": \"some other log\"}").unwrap();
     let said = read(&run).1.unwrap_err().to_string();
     assert!(said.contains("is not a segment of a goodput log"), "{said}");

@@ -50,11 +50,11 @@ fn numbers_are_stored_as_differences_and_the_format_is_named() {
     let (_guard, run) = new_run();
     write_log(&run, &[plain(0, 3)]);
     convert(&run, LogAfter::Delete).unwrap();
-    for (name, differences) in [(REQUESTS, 36), (CHUNKS, 3)] {
+    for (name, differences) in [(REQUESTS, 36), (CHUNKS, 4)] {
         let file = SerializedFileReader::new(File::open(run.file(name)).unwrap()).unwrap();
         let pairs = file.metadata().file_metadata().key_value_metadata().unwrap();
         let format = pairs.iter().find(|pair| pair.key == "goodput.format").unwrap();
-        assert_eq!(format.value.as_deref(), Some("1.0"));
+        assert_eq!(format.value.as_deref(), Some("1.1"));
         let columns = file.metadata().row_group(0).columns();
         let is_difference = |e: Encoding| e == Encoding::DELTA_BINARY_PACKED;
         let stored_so = columns.iter().filter(|column| column.encodings().any(is_difference));
@@ -115,7 +115,7 @@ fn broken_and_foreign_files_are_refused() {
         (bytes[..bytes.len() - 3].to_vec(), "is not a whole Parquet file"),
         (patch(b"goodput.format", b"another.format"), "not a format version"),
         // The value's length stays: the key is followed by field type, length 3 and the digits.
-        (patch(b"goodput.format\x18\x031.0", b"goodput.format\x18\x032.0"), "written by format 2.0"),
+        (patch(b"goodput.format\x18\x031.1", b"goodput.format\x18\x032.0"), "written by format 2.0"),
     ];
     for (bytes, expected) in cases {
         fs::write(run.file(REQUESTS), bytes).unwrap();

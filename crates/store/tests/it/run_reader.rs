@@ -69,7 +69,7 @@ fn manifests_survive_their_file_and_hold_what_was_asked() {
     assert_eq!(Manifest::read(&run).unwrap(), manifest);
     let json: serde_json::Value = serde_json::from_slice(&fs::read(run.file(MANIFEST)).unwrap()).unwrap();
     let cases = [
-        ("/format", serde_json::json!("1.0")),
+        ("/format", serde_json::json!("1.1")),
         ("/status/state", serde_json::json!("failed")),
         ("/asked/seed", serde_json::json!(7)),
         ("/asked/salted", serde_json::json!(true)),
@@ -100,7 +100,7 @@ fn a_later_minor_manifest_is_read_and_what_it_adds_is_skipped() {
 fn foreign_and_future_directories_are_refused_with_a_reason() {
     let (_guard, run) = new_run();
     let cases = [
-        (r#"{"format": "3.1"}"#, "written by format 3.1, this program reads 1.0"),
+        (r#"{"format": "3.1"}"#, "written by format 3.1, this program reads 1.1"),
         (r#"{"name": "some-package"}"#, "not written by goodput"),
         (r#"{"format": "1.0"}"#, "is not a manifest"),
         (r#"{"format": "1.0", "#, "is not JSON"),

@@ -48,10 +48,11 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn chunk() -> impl Strategy<Value = Chunk> {
-    (any::<(u32, u32, u32, u32, u16)>(), 0..40_000_000_u64, source()).prop_map(
-        |((late_ns, bytes, tokens, flags, choice), since, token_source)| Chunk {
+    (any::<(u32, u32, u32, u32, u32, u16)>(), 0..40_000_000_u64, source()).prop_map(
+        |((late_ns, early_ns, bytes, tokens, flags, choice), since, token_source)| Chunk {
             at: Nanos(since),
             late_ns,
+            early_ns,
             bytes,
             tokens,
             flags: ChunkFlags(flags),
@@ -159,6 +160,7 @@ pub(crate) fn plain(index: u64, tokens: u32) -> Timeline {
         .map(|k| Chunk {
             at: start + Nanos::from_millis(50 + 10 * k) + Nanos(7 * k * k % 1_000),
             late_ns: 3_000 + (k as u32 * 37) % 500,
+            early_ns: if k % 7 == 3 { 4_200 } else { 0 },
             bytes: 180 + (k as u32 % 5),
             tokens: 1,
             flags: ChunkFlags::CHOICES | ChunkFlags::TEXT | ChunkFlags::KERNEL_STAMP,
