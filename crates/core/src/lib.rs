@@ -6,7 +6,8 @@
 //!
 //! The way from facts to numbers: [`summarise`] reads timelines, each measured by one [`ruler`] into the values of
 //! the [`metric`] table, over a [`window`], with the offered load checked ([`load_check`]) and, given an [`slo`],
-//! goodput; the result is a [`summary`], the only thing that reports read.
+//! goodput; the result is a [`summary`], the only thing that reports read. Where a server keeps a record of its own,
+//! [`truth`] says how far a run's figures are from it.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod concurrency;
@@ -28,5 +29,6 @@ mod throughput;
 pub mod time;
 pub mod timeline;
 pub mod tokens;
+pub mod truth;
 pub mod units;
 pub mod window;

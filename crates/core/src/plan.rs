@@ -6,6 +6,7 @@
 
 use crate::rng::Seed;
 use crate::time::Nanos;
+use crate::timeline::Phase;
 use serde::{Deserialize, Serialize};
 
 /// A complete plan for one load point.
@@ -364,6 +365,20 @@ impl Plan {
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every field of a plan has a TOML form")
+    }
+
+    /// The id that a request is sent under (`x-request-id`): unique within the run, and by the salt among runs;
+    /// `goodput-<salt, or the seed>-m17`, with `w` for the warm-up.
+    #[must_use]
+    pub fn request_id(&self, phase: Phase, index: u64) -> String {
+        let phase = match phase {
+            Phase::Warmup => 'w',
+            Phase::Measured => 'm',
+        };
+        match &self.salt {
+            Some(salt) => format!("goodput-{salt}-{phase}{index}"),
+            None => format!("goodput-{}-{phase}{index}", self.seed.0),
+        }
     }
 
     /// Reads a plan.

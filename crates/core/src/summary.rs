@@ -3,11 +3,12 @@
 //! Undefined is `null`, never 0; there is no NaN and no infinity. New keys may come in minor versions of
 //! [`SCHEMA`]; a key never changes its meaning.
 
+use crate::truth::TruthReport;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The schema name and version written into every summary.
-pub const SCHEMA: &str = "goodput.summary/1.0";
+pub const SCHEMA: &str = "goodput.summary/1.1";
 
 /// Every number of one run, under one ruler, over one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +41,9 @@ pub struct Summary {
     pub stalls: Stalls,
     /// Goodput, if an SLO was given.
     pub goodput: Option<GoodputReport>,
+    /// How far the figures are from what the server itself did, if its record was at hand. Since 1.1.
+    #[serde(default)]
+    pub truth: Option<TruthReport>,
     /// What a reader should know, most severe first.
     pub findings: Vec<Finding>,
 }

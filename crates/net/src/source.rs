@@ -79,18 +79,6 @@ impl PlanSource {
         self.workload.request(id.phase, id.index).map_err(|e| SourceError::Tokenizer(e.to_string()))
     }
 
-    /// Unique within the run, and (by the salt) among runs: `goodput-<salt or seed>-m17`, `w` for warm-up.
-    fn request_id(&self, id: RequestId) -> String {
-        let phase = match id.phase {
-            Phase::Warmup => 'w',
-            Phase::Measured => 'm',
-        };
-        match &self.plan.salt {
-            Some(salt) => format!("goodput-{salt}-{phase}{}", id.index),
-            None => format!("goodput-{}-{phase}{}", self.plan.seed.0, id.index),
-        }
-    }
-
     fn head_bytes(
         &self,
         destination: &Destination,
@@ -157,7 +145,7 @@ impl RequestSource for PlanSource {
             self.request(id).expect("a prompt: only the server's tokenizer can fail, and it is asked before");
         let target = usize::try_from(id.index).unwrap_or(0) % self.destinations.len();
         let destination = &self.destinations[target];
-        let request_id = self.request_id(id);
+        let request_id = self.plan.request_id(id.phase, id.index);
         let body = self.encode(&request, ask_usage).expect("a prompt of a kind that could be written before");
         let mut bytes = self
             .head_bytes(destination, body.len(), &request_id)

@@ -37,6 +37,13 @@ fn a_run_with_nothing_wrong() {
     check("clean", &report(&with_findings(sample::summary()), &context()));
 }
 
+#[test]
+fn a_run_beside_the_servers_own_record() {
+    let mut s = sample::summary();
+    s.truth = Some(sample::truth());
+    check("truth", &report(&with_findings(s), &context()));
+}
+
 /// 500 tokens at 20 ms with one gap of 1,500 ms: the p99 of the gaps is 20 ms and the report shows the stall.
 fn stalled() -> Summary {
     let mut s = sample::summary();

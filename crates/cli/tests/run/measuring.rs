@@ -11,7 +11,7 @@ fn json_and_quiet_print_the_summary_and_nothing_else() {
     let ended = goodput(args).with_code(0);
     assert_eq!(ended.stderr, "");
     let summary = ended.json();
-    assert_eq!(summary["schema"], "goodput.summary/1.0");
+    assert_eq!(summary["schema"], "goodput.summary/1.1");
     assert_eq!((&summary["ruler"], &summary["partial"]), (&"canonical".into(), &false.into()));
     for pointer in
         ["/counts/issued", "/counts/ok", "/counts/outcomes/ok", "/metrics/ttft/n", "/metrics/e2e/n"]

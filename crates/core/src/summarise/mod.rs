@@ -181,6 +181,7 @@ fn assemble(
         metrics: pooled.metrics,
         stalls: pooled.stalls,
         goodput: pooled.goodput,
+        truth: None,
         findings: Vec::new(),
     };
     summary.counts.warmup = warmup;

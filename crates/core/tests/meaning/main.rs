@@ -10,4 +10,5 @@ mod laws;
 mod load;
 mod rulers;
 mod schema;
+mod truth;
 mod windows;

@@ -6,7 +6,9 @@ use goodput_core::outcome::{Outcome, TimeoutPhase};
 use goodput_core::plan::GapLaw;
 use goodput_core::slo::Slo;
 use goodput_core::summarise::SummaryRequest;
+use goodput_core::time::Nanos;
 use goodput_core::timeline::{ChunkFlags, Timeline};
+use goodput_core::truth::{RequestTruth, ServerTruth, TruthReport, join};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -26,7 +28,18 @@ fn full() -> Value {
     let slo = Slo::parse("ttft:500ms,tpot:50ms,ttft.p95:1s").expect("valid");
     let load = LoadContext { asked_rps: Some(10.0), law: Some(GapLaw::Poisson), ..open() };
     let request = SummaryRequest { slo: Some(&slo), run: Some("a".into()), ..SummaryRequest::new(load) };
-    serde_json::to_value(summary(&requests, &request)).expect("a summary is JSON")
+    let mut summary = summary(&requests, &request);
+    summary.truth = Some(truth(&requests));
+    serde_json::to_value(summary).expect("a summary is JSON")
+}
+
+/// A server that wrote what the client saw.
+fn truth(requests: &[Timeline]) -> TruthReport {
+    let mut server = ServerTruth::default();
+    let written = vec![Nanos::from_millis(50); 3];
+    server.add(Some("0".into()), RequestTruth { due: written.clone(), written, chunks: 3 });
+    let Ok(report) = join(&server, requests, |t| t.index.to_string());
+    report
 }
 
 /// Every path in a JSON value, arrays as `[]`.
@@ -124,10 +137,12 @@ fn the_promised_names_are_there() {
         "/goodput/per_objective",
         "/goodput/vacuous",
         "/goodput/not_evaluable",
+        "/truth/ttft_ms/p99",
+        "/truth/chunk_gap_ms/p99",
         "/findings",
     ];
     for pointer in promised {
         assert!(json.pointer(pointer).is_some(), "{pointer}");
     }
-    assert_eq!(json["schema"], "goodput.summary/1.0");
+    assert_eq!(json["schema"], "goodput.summary/1.1");
 }

@@ -10,6 +10,7 @@ mod latency;
 mod marks;
 mod remarks;
 mod rulers;
+mod truth;
 
 use goodput_core::summary::Summary;
 
@@ -46,6 +47,7 @@ pub fn report(summary: &Summary, context: &ReportContext) -> String {
         head::facts(summary, context),
         latency::section(summary),
         goodput::section(summary),
+        truth::section(summary),
         remarks::section(summary),
     ];
     let written: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
