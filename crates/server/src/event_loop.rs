@@ -9,11 +9,12 @@ use crate::clock::Clock;
 use crate::conn::{Conn, Pending, Playing, State};
 use crate::fixed::{Fixed, FixedConfig, Occasion, json_answer};
 use crate::http::{Request, Step};
-use crate::ledger::{Arrival, Fate, Ledger, Record};
+use crate::ledger::{Arrival, Ledger, Record};
 use crate::route::{self, Route};
 use crate::script::Scripts;
 use crate::shape::{Shape, error_body};
 use crate::truth::Truth;
+use crate::truth_file::Fate;
 use crate::{Service, Setup, StopHandle, sys};
 use goodput_core::time::Nanos;
 use mio::event::Event;
@@ -115,6 +116,10 @@ impl EventLoop {
                 played += 1;
             }
             self.admit()?;
+            // A client that has its last answer may read the truth file now; while answers are timed it has to wait.
+            if self.serving == 0 {
+                self.ledger.flush()?;
+            }
             self.wait(&mut events)?;
             for event in &events {
                 match event.token() {

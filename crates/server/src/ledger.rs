@@ -6,8 +6,8 @@ use crate::answer::Carried;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
 use crate::truth::{Arrivals, Connections, Instants, Requests, Spread, Truth};
+use crate::truth_file::{Fate, TruthLine};
 use goodput_core::time::Nanos;
-use serde_json::json;
 use std::io::{self, BufWriter, Write};
 
 /// Arrivals whose instants are kept: 8 MiB.
@@ -58,17 +58,6 @@ pub(crate) struct Arrival {
     pub(crate) accepted: Nanos,
 }
 
-/// How a request ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Answered to the end.
-    Finished,
-    /// The client went away.
-    Disconnected,
-    /// The server stopped first.
-    Open,
-}
-
 /// Figures since the last reset.
 #[derive(Debug, Default)]
 struct Tally {
@@ -99,6 +88,8 @@ pub(crate) struct Ledger {
     mode: &'static str,
     clock: Clock,
     file: Option<BufWriter<TruthFile>>,
+    /// Whether lines wait in the file's buffer.
+    unflushed: bool,
     connections: Connections,
     era: u64,
     tally: Tally,
@@ -107,7 +98,15 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(mode: &'static str, clock: Clock, file: Option<TruthFile>) -> Self {
         let file = file.map(|file| BufWriter::with_capacity(64 * 1024, file));
-        Self { mode, clock, file, connections: Connections::default(), era: 0, tally: Tally::default() }
+        Self {
+            mode,
+            clock,
+            file,
+            unflushed: false,
+            connections: Connections::default(),
+            era: 0,
+            tally: Tally::default(),
+        }
     }
 
     /// Forgets everything but what is open now; requests in flight count in no figure any more.
@@ -233,13 +232,20 @@ impl Ledger {
             }
         }
         match &mut self.file {
-            Some(file) => writeln!(file, "{}", line(record, fate, &self.clock)),
+            Some(file) => {
+                self.unflushed = true;
+                serde_json::to_writer(&mut *file, &line(record, fate, &self.clock))?;
+                file.write_all(b"\n")
+            }
             None => Ok(()),
         }
     }
 
-    /// Writes out what is buffered.
+    /// Writes out what is buffered, if anything is.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.unflushed) {
+            return Ok(());
+        }
         self.file.as_mut().map_or(Ok(()), BufWriter::flush)
     }
 
@@ -309,40 +315,34 @@ impl Tally {
     }
 }
 
-/// The line of one request. Unix times in ns; `due_ns`, `written_ns` and `chunk_tokens` hold one element per write that
-/// carried chunks, times counted from the arrival.
-fn line(record: &Record, fate: Fate, clock: &Clock) -> String {
+/// The line of one request.
+fn line(record: &Record, fate: Fate, clock: &Clock) -> TruthLine {
     let unix = |at: Nanos| clock.unix(at);
     let written = |moment: Option<Moment>| moment.map(|m| unix(m.written));
     let each = |part: fn(&Moment) -> Nanos| -> Vec<u64> {
         record.moments.iter().map(|m| part(m).since(record.arrived).0).collect()
     };
-    let fate = match fate {
-        Fate::Finished => "finished",
-        Fate::Disconnected => "disconnected",
-        Fate::Open => "open",
-    };
-    json!({
-        "n": record.n,
-        "request_id": record.request_id,
-        "connection": record.connection,
-        "fate": fate,
-        "accepted_unix_ns": unix(record.accepted),
-        "arrived_unix_ns": unix(record.arrived),
-        "first_unix_ns": written(record.first),
-        "last_unix_ns": written(record.last),
-        "tokens": record.tokens,
-        "chunks": record.chunks,
-        "due_ns": each(|m| m.due),
-        "written_ns": each(|m| m.written),
-        "chunk_tokens": record.moments.iter().map(|m| m.tokens).collect::<Vec<u32>>(),
-    })
-    .to_string()
+    TruthLine {
+        n: record.n,
+        request_id: record.request_id.clone(),
+        connection: record.connection,
+        fate,
+        accepted_unix_ns: unix(record.accepted),
+        arrived_unix_ns: unix(record.arrived),
+        first_unix_ns: written(record.first),
+        last_unix_ns: written(record.last),
+        tokens: record.tokens,
+        chunks: record.chunks,
+        due_ns: each(|m| m.due),
+        written_ns: each(|m| m.written),
+        chunk_tokens: record.moments.iter().map(|m| m.tokens).collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]

@@ -14,11 +14,8 @@
 //!
 //! # The truth file
 //!
-//! One JSON object per request, written when it ends: `n`, `request_id` (the request's `x-request-id`),
-//! `connection`, `fate` (`finished`, `disconnected`, or `open` when the server stopped), `accepted_unix_ns` (of the
-//! connection), `arrived_unix_ns`, `first_unix_ns` and `last_unix_ns` (first and last chunk written), `tokens`,
-//! `chunks`, and three lists with an element per write that carried chunks: `due_ns` and `written_ns` after the
-//! arrival, and `chunk_tokens`.
+//! One JSON object per request ([`TruthLine`]), written when it ends, and on disk at the latest when the server stops or
+//! has no request left.
 
 mod answer;
 mod ask;
@@ -36,12 +33,14 @@ mod shape;
 mod stall;
 mod sys;
 pub mod truth;
+mod truth_file;
 
 pub use fault::{Fault, FaultError, FaultRule, parse_rules};
 pub use fixed::FixedConfig;
 pub use script::ScriptPlan;
 pub use stall::{Stall, StallError};
 pub use truth::Truth;
+pub use truth_file::{Fate, TruthFileError, TruthLine, read_truth};
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
