@@ -12,6 +12,7 @@ mod record;
 mod reference;
 mod resolve;
 mod scene;
+mod truth;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};

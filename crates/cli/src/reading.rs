@@ -4,12 +4,14 @@
 use crate::args::{IntervalsArg, ReadingArgs, WindowArg};
 use crate::exit::{Exit, Failure};
 use crate::host;
+use crate::truth::TruthFile;
 use goodput_core::interval::IntervalMethod;
 use goodput_core::load_check::LoadContext;
 use goodput_core::ruler::Ruler;
 use goodput_core::slo::{DEFAULT_ATTAINMENT, Slo};
 use goodput_core::summarise::{SummaryRequest, summarise};
 use goodput_core::summary::Summary;
+use goodput_core::truth::TruthReport;
 use goodput_core::window::WindowKind;
 use goodput_report::findings::{ClientFacts, FindingContext, findings};
 use goodput_store::manifest::{Manifest, SloText};
@@ -22,6 +24,7 @@ pub(crate) struct Reading {
     pub(crate) slo: Option<Slo>,
     /// The SLO as it was given, to be kept with the run.
     pub(crate) slo_text: Option<SloText>,
+    truth: Option<TruthFile>,
     percentiles: Vec<f64>,
     window: WindowKind,
     intervals: Option<IntervalMethod>,
@@ -40,7 +43,13 @@ impl Reading {
         };
         let slo = slo_text.as_ref().map(|text| slo(text, args.slo.as_deref())).transpose()?;
         let window = window(args.window, slo.as_ref())?;
-        Ok(Self { slo, slo_text, percentiles: args.percentiles.clone(), window, intervals })
+        let truth = args.truth.as_deref().map(|path| TruthFile::open(path, stored.is_none())).transpose()?;
+        Ok(Self { slo, slo_text, truth, percentiles: args.percentiles.clone(), window, intervals })
+    }
+
+    /// How far the run is from the server's own record, if there is one. No ruler changes that.
+    pub(crate) fn truth(&self, run: &RunReader) -> Result<Option<TruthReport>, Failure> {
+        self.truth.as_ref().map(|file| file.join(run)).transpose()
     }
 
     /// The summary of one stored run under one ruler, with its findings.

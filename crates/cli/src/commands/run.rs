@@ -43,13 +43,17 @@ pub(crate) fn run(args: &RunArgs, printer: Printer) -> Result<Exit, Failure> {
     let recorder = Recorder::begin(&run, &scene, args, &reading)?;
     let interrupted = measure(prepared, recorder, &run, printer)?;
     let stored = RunReader::open(run.path()).map_err(|e| Failure::invalid(e.to_string()))?;
-    let summary = reading.summary(&stored, ruler)?;
+    let mut summary = reading.summary(&stored, ruler)?;
+    // A record that cannot be joined is told after the report, which holds without it.
+    let truth = reading.truth(&stored);
+    summary.truth = truth.as_ref().ok().cloned().flatten();
     goodput_store::summary::write_summary(&run, &summary).map_err(|e| Failure::invalid(e.to_string()))?;
     if args.output.json {
         printer.result(to_json(&summary)?);
     } else {
         printer.raw(&text::report(&summary, &text_context(&stored)));
     }
+    truth?;
     if interrupted {
         return Ok(Exit::Interrupted);
     }

@@ -21,7 +21,8 @@ pub(crate) fn run(args: &ShowArgs, printer: Printer) -> Result<Exit, Failure> {
     if args.rulers {
         return all_rulers(args, &reading, &run, printer);
     }
-    let summary = reading.summary(&run, find_ruler(&args.reading.ruler)?)?;
+    let mut summary = reading.summary(&run, find_ruler(&args.reading.ruler)?)?;
+    summary.truth = reading.truth(&run)?;
     if args.json {
         printer.result(to_json(&summary)?);
     } else {
@@ -36,7 +37,9 @@ fn all_rulers(
     run: &RunReader,
     printer: Printer,
 ) -> Result<Exit, Failure> {
-    let summaries = RULERS.iter().map(|r| reading.summary(run, r)).collect::<Result<Vec<_>, _>>()?;
+    let mut summaries = RULERS.iter().map(|r| reading.summary(run, r)).collect::<Result<Vec<_>, _>>()?;
+    let truth = reading.truth(run)?;
+    summaries.iter_mut().for_each(|summary| summary.truth.clone_from(&truth));
     if args.json {
         printer.result(to_json(&summaries)?);
     } else {

@@ -13,3 +13,4 @@ mod replay;
 mod secrets;
 mod showing;
 mod sim;
+mod truth;

@@ -7,15 +7,15 @@ use std::path::Path;
 use tempfile::{TempDir, tempdir};
 
 /// A server process and its URL.
-struct Serving {
+pub(crate) struct Serving {
     process: Started,
-    url: String,
+    pub(crate) url: String,
     /// Holds what it prints, which has to be read while it runs.
     _folder: TempDir,
 }
 
 /// `goodput sim` on a free port.
-fn serve(args: &[&str]) -> Serving {
+pub(crate) fn serve(args: &[&str]) -> Serving {
     let folder = tempdir().expect("a folder");
     let printed = folder.path().join("stdout");
     let mut server = command(["sim"].iter().chain(args).chain(&["--port", "0"]));
