@@ -126,6 +126,7 @@ impl Recorder {
         client.stamped_reads = Some(facts.receive.stamped_reads);
         client.warm_connections = Some(facts.warm_connections as u64);
         client.connect_p50_ms = opening.get(opening.len() / 2).copied();
+        client.connect_p99_ms = opening.get(opening.len() * 99 / 100).copied();
         client.connect_max_ms = opening.last().copied();
         client.connect_failure = facts.opening_failure.clone();
         client.requests_on_ready_connections = Some(facts.release.reused);

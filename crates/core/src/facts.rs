@@ -15,6 +15,8 @@ pub(crate) struct Fact {
     pub(crate) sent: Option<Nanos>,
     /// Time that the set-up of a new connection took before `sent`.
     pub(crate) connecting: Nanos,
+    /// Whether its connection had carried other requests.
+    pub(crate) reused: bool,
     /// The ruler's start.
     pub(crate) start: Nanos,
     /// End of the body, or the last instant on record.
@@ -37,6 +39,7 @@ impl Fact {
             released: i.released,
             sent: i.sent,
             connecting: i.connect_start.zip(i.connected).map_or(Nanos::ZERO, |(from, to)| to.since(from)),
+            reused: t.connection.uses_before > 0,
             start: m.start,
             end: last_instant(t),
             e2e_end: m.end,

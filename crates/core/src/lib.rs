@@ -12,6 +12,7 @@
 
 mod concurrency;
 mod facts;
+mod gap_check;
 mod goodput;
 pub mod interval;
 pub mod load_check;

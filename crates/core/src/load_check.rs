@@ -5,21 +5,17 @@
 //! two instants and for no span.
 
 use crate::facts::Fact;
+use crate::gap_check::gap_check;
 use crate::plan::{Arrivals, GapLaw, Plan, Protocol, RateProfile, Warmup};
 use crate::reading::ReadingReport;
-use crate::summary::{GapCheck, Lateness, LoadReport};
+use crate::summary::{Connections, Lateness, LoadReport};
 use crate::time::Nanos;
-use goodput_stats::gof::{KsTest, coefficient_of_variation, exponential_cdf, gamma_cdf, kolmogorov_smirnov};
 use goodput_stats::{Method, Samples, Sorted};
 
 /// Fewer gaps than this say nothing about their law, and fewer requests nothing about their rate.
-const ENOUGH: usize = 20;
-/// Gaps that follow the law are called failures once in a thousand runs.
-const KS_LEVEL: f64 = 0.001;
-/// Largest coefficient of variation that still counts as constant gaps.
-const CONSTANT_CV: f64 = 0.1;
+pub(crate) const ENOUGH: usize = 20;
 /// Lateness at p99 above this, or above 1 % of the median TTFT, whichever is more, is the client's fault.
-const LATE_MS: f64 = 1.0;
+pub(crate) const LATE_MS: f64 = 1.0;
 /// Share of the median TTFT that lateness in sending may reach.
 const LATE_SHARE: f64 = 0.01;
 /// What lateness in reading may have added: at p99 this, or this share of the median TTFT or of the p99 chunk gap,
@@ -29,6 +25,18 @@ const READ_MS: f64 = 1.0;
 const READ_SHARE: f64 = 0.1;
 /// Share of the scheduled rate that must be sent.
 const SENT_SHARE: f64 = 0.99;
+
+/// What to do when requests leave late.
+const FREE_A_CORE: &str = "give this client a core that nothing else uses (stop what else runs there, pin it with \
+    taskset, or move it to a machine of its own), or lower the rate";
+/// What to do when less is sent than was scheduled.
+const SEND_LESS: &str = "lower the rate to what was sent, or give this client a core that nothing else uses";
+/// What to do when arrived tokens wait to be read.
+const READ_SOONER: &str = "raise --receive-threads where cores are free, else free a core or lower the load; over plain \
+    HTTP/1.1 on Linux the kernel stamps arrivals, and late reading then adds nothing";
+/// What to do when there is no port or file descriptor left.
+const MORE_FILES: &str = "raise the limit on open files (ulimit -n) and the range of local ports (sysctl \
+    net.ipv4.ip_local_port_range), or bound the connections with --concurrency";
 
 /// The kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -114,24 +122,42 @@ pub(crate) fn report(
     let lateness = percentiles(facts.iter().filter_map(|f| Some(f.sent?.since(f.scheduled?))));
     let scheduled_rps = rate(&scheduled);
     let offered_rps = rate(&sent);
-    let mut reasons = send_reasons(facts, load, scale, scheduled_rps.zip(offered_rps));
-    reasons.extend(read_reasons(&reading, scale));
+    let mut limits = send_limits(facts, load, scale, scheduled_rps.zip(offered_rps));
+    limits.extend(read_limits(&reading, scale));
     let starved = facts.iter().filter(|f| f.client_fault).count();
     if starved > 0 {
-        reasons.push(format!("{starved} requests found no free port or file descriptor on this machine"));
+        let reason = format!("{starved} requests found no free port or file descriptor on this machine");
+        limits.push(Limit { reason, remedy: MORE_FILES });
     }
+    let client_limited = !limits.is_empty();
+    let (reasons, remedies) = limits.into_iter().map(|l| (l.reason, l.remedy.to_owned())).unzip();
     LoadReport {
         kind: load.kind.name().into(),
         asked_rps: load.asked_rps,
         scheduled_rps,
         offered_rps,
         concurrency: load.concurrency,
-        lateness_ms: lateness.map(|l| Lateness { p50: at(&l, 0.5), p99: at(&l, 0.99), max: at(&l, 1.0) }),
+        lateness_ms: lateness.as_ref().map(delay),
         read_lateness_ms: reading.lateness,
         error_bound_ms: reading.bound,
-        gaps: gap_check(&sent, load),
-        client_limited: !reasons.is_empty(),
+        gaps: gap_check(facts, &sent, load),
+        client_limited,
         reasons,
+        remedies,
+    }
+}
+
+/// What the requests were sent on.
+pub(crate) fn connections(facts: &[&Fact]) -> Connections {
+    let sent = || facts.iter().filter(|f| f.sent.is_some());
+    let opened = |f: &&&Fact| f.connecting > Nanos::ZERO;
+    let setup = percentiles(sent().filter(opened).map(|f| f.connecting));
+    let (own, reused) = (sent().filter(opened).count(), sent().filter(|f| !opened(f) && f.reused).count());
+    Connections {
+        opened: own as u64,
+        ready: (sent().count() - own - reused) as u64,
+        reused: reused as u64,
+        setup_ms: setup.as_ref().map(delay),
     }
 }
 
@@ -153,6 +179,10 @@ fn percentiles(spans: impl Iterator<Item = Nanos>) -> Option<Sorted> {
     (!samples.is_empty()).then(|| samples.freeze())
 }
 
+fn delay(sorted: &Sorted) -> Lateness {
+    Lateness { p50: at(sorted, 0.5), p99: at(sorted, 0.99), max: at(sorted, 1.0) }
+}
+
 fn at(sorted: &Sorted, level: f64) -> f64 {
     sorted.quantile(level, Method::Linear).unwrap_or_default()
 }
@@ -164,18 +194,25 @@ pub(crate) fn own_lateness(fact: &Fact, load: &LoadContext) -> Option<Nanos> {
     Some(Nanos(fact.sent?.since(due?).0.saturating_sub(fact.connecting.0)))
 }
 
-fn send_reasons(
+/// One way in which this client limited the run.
+struct Limit {
+    reason: String,
+    remedy: &'static str,
+}
+
+fn send_limits(
     facts: &[&Fact],
     load: &LoadContext,
     scale: Scale,
     scheduled_and_offered: Option<(f64, f64)>,
-) -> Vec<String> {
-    let mut reasons = Vec::new();
+) -> Vec<Limit> {
+    let mut limits = Vec::new();
     let allowed = LATE_MS.max(LATE_SHARE * scale.ttft_p50);
     if let Some(late) = percentiles(facts.iter().filter_map(|f| own_lateness(f, load))) {
         let p99 = at(&late, 0.99);
         if p99 > allowed {
-            reasons.push(format!("requests left {p99:.3} ms late at p99, more than {allowed:.3} ms"));
+            let reason = format!("requests left {p99:.3} ms late at p99, more than {allowed:.3} ms");
+            limits.push(Limit { reason, remedy: FREE_A_CORE });
         }
     }
     if let Some((scheduled, offered)) = scheduled_and_offered
@@ -183,63 +220,25 @@ fn send_reasons(
         && facts.len() >= ENOUGH
         && offered < SENT_SHARE * scheduled
     {
-        reasons.push(format!("{offered:.3} requests/s were sent of {scheduled:.3} scheduled"));
+        let reason = format!("{offered:.3} requests/s were sent of {scheduled:.3} scheduled");
+        limits.push(Limit { reason, remedy: SEND_LESS });
     }
-    reasons
+    limits
 }
 
 /// Only what can have entered a latency: a client that reads late what the kernel stamped in time measures well.
-fn read_reasons(reading: &ReadingReport, scale: Scale) -> impl Iterator<Item = String> {
+fn read_limits(reading: &ReadingReport, scale: Scale) -> impl Iterator<Item = Limit> {
     [("first tokens", reading.ttft_ms, scale.ttft_p50), ("tokens", reading.gap_ms, scale.gap_p99)]
         .into_iter()
         .filter_map(|(what, late, scale)| {
             let (late, allowed) = (late?, READ_MS.max(READ_SHARE * scale));
-            (late > allowed).then(|| {
-                format!("{what} may have waited {late:.3} ms to be read at p99, more than {allowed:.3} ms")
+            (late > allowed).then(|| Limit {
+                reason: format!(
+                    "{what} may have waited {late:.3} ms to be read at p99, more than {allowed:.3} ms"
+                ),
+                remedy: READ_SOONER,
             })
         })
-}
-
-/// Whether the sent gaps follow the asked law. Only a steady rate has one law for all gaps.
-fn gap_check(sent: &[Nanos], load: &LoadContext) -> Option<GapCheck> {
-    let (law, rate) = load.law.zip(load.asked_rps)?;
-    let mut gaps: Vec<f64> = sent.windows(2).map(|w| w[1].since(w[0]).as_secs_f64()).collect();
-    let cv = coefficient_of_variation(&gaps)?;
-    gaps.sort_by(f64::total_cmp);
-    let mean = 1.0 / rate;
-    let (name, asked_cv, ks) = match law {
-        GapLaw::Constant => ("constant", 0.0, None),
-        GapLaw::Poisson => {
-            ("poisson", 1.0, exponential_cdf(mean).and_then(|cdf| kolmogorov_smirnov(&gaps, cdf)))
-        }
-        GapLaw::Gamma { burstiness } => {
-            ("gamma", burstiness.sqrt().recip(), gamma_test(&gaps, burstiness, mean))
-        }
-        GapLaw::GammaRescaled { burstiness } => {
-            ("gamma, rescaled", burstiness.sqrt().recip(), gamma_test(&gaps, burstiness, mean))
-        }
-    };
-    if !asked_cv.is_finite() {
-        return None;
-    }
-    let follows = ks.map_or(cv <= CONSTANT_CV, |ks| ks.p_value >= KS_LEVEL);
-    let verdict = match (gaps.len() < ENOUGH, follows) {
-        (true, _) => "too_few",
-        (false, true) => "pass",
-        (false, false) => "fail",
-    };
-    Some(GapCheck {
-        law: name.into(),
-        cv,
-        asked_cv,
-        ks: ks.map(|ks| ks.statistic),
-        ks_p: ks.map(|ks| ks.p_value),
-        verdict: verdict.into(),
-    })
-}
-
-fn gamma_test(gaps: &[f64], shape: f64, mean: f64) -> Option<KsTest> {
-    gamma_cdf(shape, mean).and_then(|cdf| kolmogorov_smirnov(gaps, cdf))
 }
 
 #[cfg(test)]

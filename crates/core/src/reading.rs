@@ -89,12 +89,14 @@ impl Reading {
             let at = |level| sorted.quantile(level, Method::Linear).unwrap_or_default();
             Lateness { p50: at(0.5), p99: at(0.99), max: at(1.0) }
         });
+        let ttft_unknown = self.ttft.why_unknown("no answer has a first token", "first tokens");
+        let itl_unknown = self.gap.why_unknown("no answer has two token events", "gaps between tokens");
         let gap_ms = self.gap.p99();
         ReadingReport {
             lateness,
             ttft_ms: self.ttft_read.p99(),
             gap_ms,
-            bound: ErrorBound { ttft_p99: self.ttft.p99(), itl_p99: gap_ms },
+            bound: ErrorBound { ttft_p99: self.ttft.p99(), itl_p99: gap_ms, ttft_unknown, itl_unknown },
         }
     }
 }
@@ -162,11 +164,31 @@ impl Errors {
         }
     }
 
-    /// By inverse CDF; an unknown error is larger than any other.
-    fn p99(mut self) -> Option<f64> {
-        self.some.push_n(0.0, self.none);
+    fn n(&self) -> u64 {
+        self.none + self.some.n() + self.unknown
+    }
+
+    /// Of the p99 by inverse CDF, from the least error up.
+    fn rank(&self) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank between 0 and n")]
-        let rank = portion(self.some.n() + self.unknown, LEVEL).ceil() as u64;
+        let rank = portion(self.n(), LEVEL).ceil() as u64;
+        rank
+    }
+
+    /// Why there is no p99, if there is none; `none` where there is nothing to be late for.
+    fn why_unknown(&self, none: &str, what: &str) -> Option<String> {
+        let (n, unknown) = (self.n(), self.unknown);
+        if n == 0 {
+            return Some(none.to_owned());
+        }
+        (self.rank() > n - unknown)
+            .then(|| format!("{unknown} of {n} {what} have neither a kernel stamp nor a lateness on record"))
+    }
+
+    /// An unknown error is larger than any other.
+    fn p99(mut self) -> Option<f64> {
+        let rank = self.rank();
+        self.some.push_n(0.0, self.none);
         self.some.freeze().order_statistic(rank)
     }
 }

@@ -29,6 +29,9 @@ pub struct Summary {
     pub windows: Vec<Window>,
     /// The offered load.
     pub load: LoadReport,
+    /// What the requests were sent on. Since 1.1.
+    #[serde(default)]
+    pub connections: Connections,
     /// The four throughputs.
     pub throughput: Throughput,
     /// Requests in the system.
@@ -111,9 +114,13 @@ pub struct LoadReport {
     pub client_limited: bool,
     /// Why.
     pub reasons: Vec<String>,
+    /// What to do about each of the reasons, in their order. Since 1.1.
+    #[serde(default)]
+    pub remedies: Vec<String>,
 }
 
-/// Percentiles of the client's own lateness, in milliseconds.
+/// Percentiles of a delay that is not the server's work, in milliseconds: this client's lateness, or the set-up of
+/// connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Median.
@@ -140,10 +147,17 @@ pub struct ErrorBound {
     /// Over the gaps between successive token events of a request: the larger one of both ends. `null` if unknown, or
     /// without any gap.
     pub itl_p99: Option<f64>,
+    /// Why `ttft_p99` is `null`, in words that follow "because". Since 1.1.
+    #[serde(default)]
+    pub ttft_unknown: Option<String>,
+    /// Why `itl_p99` is `null`. Since 1.1.
+    #[serde(default)]
+    pub itl_unknown: Option<String>,
 }
 
-/// Whether the gaps that were sent follow the asked law.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Whether the stream that was sent follows the asked law: the gaps one by one, and the counts over windows. A stream of
+/// the law fails at most once in a thousand runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GapCheck {
     /// The law, by name.
     pub law: String,
@@ -151,12 +165,46 @@ pub struct GapCheck {
     pub cv: f64,
     /// What the law asks for.
     pub asked_cv: f64,
-    /// Kolmogorov-Smirnov distance of the sent gaps from the law.
+    /// Kolmogorov-Smirnov distance of the sent gaps from the law at the asked rate, beyond `resolution_ms`.
     pub ks: Option<f64>,
-    /// Its p-value.
+    /// Its p-value, an upper bound.
     pub ks_p: Option<f64>,
+    /// What an instant of sending can be kept to; gaps are equal up to it. In milliseconds. Since 1.1.
+    #[serde(default)]
+    pub resolution_ms: f64,
+    /// Index of dispersion: variance over mean of the arrivals in equal windows with about as many arrivals each as there
+    /// are windows. 1 for a Poisson process, near the squared coefficient of variation for other laws, more for bursts.
+    /// `null` for too few arrivals. Since 1.1.
+    #[serde(default)]
+    pub dispersion: Option<f64>,
+    /// The least that the law allows. Since 1.1.
+    #[serde(default)]
+    pub dispersion_low: Option<f64>,
+    /// The most that the law allows. Since 1.1.
+    #[serde(default)]
+    pub dispersion_high: Option<f64>,
+    /// Number of windows. Since 1.1.
+    #[serde(default)]
+    pub dispersion_windows: Option<u64>,
     /// `pass`, `fail` or `too_few`.
     pub verdict: String,
+    /// Which test failed and by how much, and the cap if it held requests back. Since 1.1.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+}
+
+/// The connections of the requests of the window, those that failed included; one that never was sent is in no count.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Requests that had to set up a connection of their own.
+    pub opened: u64,
+    /// Requests that were the first on a connection that was ready beforehand.
+    pub ready: u64,
+    /// Requests on a connection that had carried others.
+    pub reused: u64,
+    /// What the set-up of their own connections took (TCP and TLS). In an open loop it is part of the latency from the
+    /// schedule; `null` if no request needed one.
+    pub setup_ms: Option<Lateness>,
 }
 
 /// Always all four. Tokens, never chunks. Work counts where it was completed: in a steady window these are the

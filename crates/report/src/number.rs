@@ -2,7 +2,8 @@
 //! measurement and never `NaN`.
 
 /// Four significant digits for what is 1 or more, three decimals below; `0` only for an exact zero.
-pub(crate) fn figure(value: f64) -> String {
+#[must_use]
+pub fn figure(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
         v if v < 0.000_5 => "<0.001".into(),
@@ -38,7 +39,8 @@ pub(crate) fn optional(value: Option<f64>) -> String {
 }
 
 /// A whole number with thousands separated.
-pub(crate) fn count(n: u64) -> String {
+#[must_use]
+pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
@@ -65,6 +67,11 @@ pub(crate) fn percent(share: f64) -> String {
     } else {
         format!("{percent:.1} %")
     }
+}
+
+/// The name of an arrival law in a sentence.
+pub(crate) fn law_title(name: &str) -> &str {
+    if name == "poisson" { "Poisson" } else { name }
 }
 
 /// Separates the thousands of a string of digits that may begin with a sign.

@@ -61,6 +61,8 @@ fn the_table_of_keys_is_that_of_a_summary() {
         remedy: "r".into(),
     });
     summary.load.concurrency = Some(64);
+    summary.load.error_bound_ms.ttft_unknown = Some("no answer has a first token".into());
+    summary.load.error_bound_ms.itl_unknown = Some("no answer has two token events".into());
     summary.truth = Some(sample::truth());
     summary.metrics.insert("fluidity".into(), sample::distribution(Metric::Fluidity, 100, [1.0; 3], 1.0));
     let json = serde_json::to_value(&summary).expect("a summary is JSON");

@@ -4,9 +4,9 @@ mod bless;
 mod sample;
 
 use goodput_core::metric::Metric;
-use goodput_core::summary::{Finding, Severity, Summary};
+use goodput_core::summary::{Connections, ErrorBound, Finding, Severity, Summary};
 use goodput_report::findings::{FindingContext, findings};
-use goodput_report::text::{ReportContext, report, rulers_table};
+use goodput_report::text::{ReadyConnections, ReportContext, report, rulers_table};
 
 fn context() -> ReportContext {
     ReportContext {
@@ -18,7 +18,13 @@ fn context() -> ReportContext {
         engine_version: Some("0.33.0".into()),
         partial: None,
         goodput: "0.1.0".into(),
-        client: None,
+        client: Some("100 % of reads with kernel stamps; 0.90 cores used".into()),
+        ready: Some(ReadyConnections {
+            count: 116,
+            p50_ms: Some(0.1),
+            p99_ms: Some(0.31),
+            max_ms: Some(0.42),
+        }),
     }
 }
 
@@ -95,6 +101,13 @@ fn trouble() -> Summary {
     s.load.client_limited = true;
     s.load.reasons =
         vec!["first tokens may have waited 12.400 ms to be read at p99, more than 5.012 ms".into()];
+    s.load.remedies = vec!["raise --receive-threads where cores are free".into()];
+    let gaps = s.load.gaps.as_mut().expect("a steady law");
+    (gaps.verdict, gaps.dispersion) = ("fail".into(), Some(3.214));
+    gaps.reasons = vec![
+        "arrivals cluster: their dispersion over 63 windows is 3.214, outside of 0.491 to 1.747".into(),
+        "the cap of 64 held 3120 of 4600 requests back".into(),
+    ];
     s.tokens.cached_input = Some(12_800);
     s.tokens.mismatched = 12;
     s.tokens.chunks_per_token = Some(0.42);
@@ -127,7 +140,7 @@ fn trouble() -> Summary {
         message: "this client, and not the server, limited the run".into(),
         evidence: s.load.reasons.clone(),
         invalidates: vec!["metrics".into()],
-        remedy: "lower the load, or run the client on a machine of its own with more cores".into(),
+        remedy: s.load.remedies.join("; "),
     }];
     with_findings(s)
 }
@@ -172,6 +185,12 @@ fn an_empty_run() {
     s.counts.outcomes.insert("ok".into(), 0);
     s.run = None;
     s.windows.clear();
+    s.connections = Connections::default();
+    s.load.error_bound_ms = ErrorBound {
+        ttft_unknown: Some("no answer has a first token".into()),
+        itl_unknown: Some("no answer has two token events".into()),
+        ..ErrorBound::default()
+    };
     (s.throughput.requests_per_s, s.throughput.peak_output_tokens_per_s) = (None, None);
     (s.concurrency.mean, s.concurrency.little_ratio, s.concurrency.peak) = (None, None, 0);
     for distribution in s.metrics.values_mut() {

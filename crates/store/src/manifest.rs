@@ -251,6 +251,9 @@ pub struct Client {
     /// What opening them took: the median, in milliseconds. It is in no latency.
     #[serde(default)]
     pub connect_p50_ms: Option<f64>,
+    /// The 99th percentile, in milliseconds.
+    #[serde(default)]
+    pub connect_p99_ms: Option<f64>,
     /// The slowest of them, in milliseconds.
     #[serde(default)]
     pub connect_max_ms: Option<f64>,

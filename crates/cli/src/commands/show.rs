@@ -66,19 +66,22 @@ pub(crate) fn text_context(run: &RunReader) -> text::ReportContext {
         partial: run.why_partial(),
         goodput: manifest.goodput.clone(),
         client: client_line(&manifest.client),
+        ready: ready_connections(&manifest.client),
     }
+}
+
+fn ready_connections(client: &Client) -> Option<text::ReadyConnections> {
+    Some(text::ReadyConnections {
+        count: client.warm_connections.filter(|count| *count > 0)?,
+        p50_ms: client.connect_p50_ms,
+        p99_ms: client.connect_p99_ms,
+        max_ms: client.connect_max_ms,
+    })
 }
 
 /// What the client did beside sending: the figures by which it is judged itself.
 fn client_line(client: &Client) -> Option<String> {
     let mut parts = Vec::new();
-    if let (Some(ready), Some(p50), Some(max)) =
-        (client.warm_connections, client.connect_p50_ms, client.connect_max_ms)
-    {
-        parts.push(format!(
-            "connections set up before the start: {ready} (p50 {p50:.2}, max {max:.2} ms, in no latency)"
-        ));
-    }
     if let (Some(reads), Some(stamped)) = (client.reads, client.stamped_reads)
         && reads > 0
     {

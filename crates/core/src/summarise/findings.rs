@@ -45,11 +45,19 @@ struct Context<'a> {
 struct Seen {
     message: String,
     evidence: Vec<String>,
+    /// What to do, where what was seen says more than the rule.
+    remedy: Option<String>,
 }
 
 impl From<String> for Seen {
     fn from(message: String) -> Self {
-        Self { message, evidence: Vec::new() }
+        Self { message, evidence: Vec::new(), remedy: None }
+    }
+}
+
+impl Seen {
+    fn with(message: String, evidence: Vec<String>) -> Self {
+        Self { evidence, ..message.into() }
     }
 }
 
@@ -168,7 +176,7 @@ pub(super) fn of(
             message: seen.message,
             evidence: seen.evidence,
             invalidates: rule.invalidates.iter().map(|f| (*f).to_owned()).collect(),
-            remedy: rule.remedy.into(),
+            remedy: seen.remedy.unwrap_or_else(|| rule.remedy.into()),
         })
     };
     RULES.iter().filter_map(fired).collect()
@@ -176,9 +184,16 @@ pub(super) fn of(
 
 fn client_limited(c: &Context<'_>) -> Option<Seen> {
     let load = &c.summary.load;
+    let mut remedies: Vec<&str> = Vec::new();
+    for remedy in load.remedies.iter().map(String::as_str) {
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
+        }
+    }
     load.client_limited.then(|| Seen {
         message: "this client, and not the server, limited the run".into(),
         evidence: load.reasons.clone(),
+        remedy: (!remedies.is_empty()).then(|| remedies.join("; ")),
     })
 }
 
@@ -192,14 +207,14 @@ fn failed(s: &Summary) -> Option<(u64, Vec<String>)> {
 
 fn all_failed(c: &Context<'_>) -> Option<Seen> {
     let (failed, evidence) = failed(c.summary).filter(|_| c.summary.counts.ok == 0)?;
-    Some(Seen { message: format!("all {failed} requests failed: there is no latency to report"), evidence })
+    Some(Seen::with(format!("all {failed} requests failed: there is no latency to report"), evidence))
 }
 
 fn failures(c: &Context<'_>) -> Option<Seen> {
     let counts = &c.summary.counts;
     let (failed, evidence) = failed(c.summary).filter(|_| counts.ok > 0)?;
     let message = format!("{failed} of {} requests failed; latencies are of the others only", counts.issued);
-    Some(Seen { message, evidence })
+    Some(Seen::with(message, evidence))
 }
 
 fn partial(c: &Context<'_>) -> Option<Seen> {
@@ -248,17 +263,14 @@ fn hidden_stall(c: &Context<'_>) -> Option<Seen> {
     let stalls = &c.summary.stalls;
     let longest = stalls.max_itl_ms?;
     let p99 = c.summary.metrics.get("chunk_gap")?.percentiles.get("p99")?.value?;
-    (longest > STALL_FACTOR * p99 && stalls.count > 0).then(|| Seen {
-        message: format!("the longest gap was {longest:.1} ms, which a p99 of {p99:.1} ms does not show"),
-        evidence: stalls
-            .max_itl_request
-            .map(|r| format!("request {r}"))
-            .into_iter()
-            .chain([format!(
-                "{} gaps over {} ms in {} requests",
-                stalls.count, stalls.threshold_ms, stalls.requests
-            )])
-            .collect(),
+    (longest > STALL_FACTOR * p99 && stalls.count > 0).then(|| {
+        let request = stalls.max_itl_request.map(|r| format!("request {r}"));
+        let gaps =
+            format!("{} gaps over {} ms in {} requests", stalls.count, stalls.threshold_ms, stalls.requests);
+        Seen::with(
+            format!("the longest gap was {longest:.1} ms, which a p99 of {p99:.1} ms does not show"),
+            request.into_iter().chain([gaps]).collect(),
+        )
     })
 }
 
@@ -268,14 +280,16 @@ fn cap_wait(c: &Context<'_>) -> Option<Seen> {
     let wait = c.summary.metrics.get("cap_wait")?;
     let p99 = wait.percentiles.get("p99").and_then(|q| q.value).or(wait.max)?;
     let rate = |name, value: Option<f64>| value.map(|v| format!("{name} {v:.3}/s"));
-    (p99 > CAP_WAIT_MS).then(|| Seen {
-        message: format!(
-            "the cap of {cap} held requests back, {p99:.1} ms at p99; latencies from the schedule contain that wait"
-        ),
-        evidence: [rate("scheduled", load.scheduled_rps), rate("sent", load.offered_rps)]
-            .into_iter()
-            .flatten()
-            .collect(),
+    (p99 > CAP_WAIT_MS).then(|| {
+        Seen::with(
+            format!(
+                "the cap of {cap} held requests back, {p99:.1} ms at p99; latencies from the schedule contain that wait"
+            ),
+            [rate("scheduled", load.scheduled_rps), rate("sent", load.offered_rps)]
+                .into_iter()
+                .flatten()
+                .collect(),
+        )
     })
 }
 

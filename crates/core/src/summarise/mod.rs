@@ -175,6 +175,7 @@ fn assemble(
         window: span.report(facts),
         windows: windows.other.iter().map(|w| w.report(facts)).collect(),
         load: load_check::report(&members, &request.load, pooled.reading, scale),
+        connections: load_check::connections(&members),
         throughput: throughput::report(facts, span, pooled.peak_output),
         concurrency: concurrency::report(facts, span, request.ruler),
         tokens: pooled.tokens,

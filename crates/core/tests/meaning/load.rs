@@ -221,6 +221,70 @@ fn only_answers_have_an_error() {
 }
 
 #[test]
+fn what_is_unknown_says_why() {
+    let why = |requests: &[Timeline]| {
+        let bound = report(requests, closed()).error_bound_ms;
+        (bound.ttft_unknown, bound.itl_unknown)
+    };
+    assert_eq!(why(&[read_late(0.0, STAMPED)]), (None, None));
+    let (ttft, itl) = why(&[read_late(0.0, UNSTAMPED)]);
+    assert_eq!(
+        ttft.as_deref(),
+        Some("1 of 1 first tokens have neither a kernel stamp nor a lateness on record")
+    );
+    assert!(itl.expect("unknown").starts_with("2 of 2 gaps between tokens"));
+    let (ttft, itl) = why(&[failed(0.0, 1.0, Outcome::Truncated { inside_body: true })]);
+    assert_eq!(ttft.as_deref(), Some("no answer has a first token"));
+    assert_eq!(itl.as_deref(), Some("no answer has two token events"));
+}
+
+#[test]
+fn connections_are_counted_by_how_they_were_had() {
+    let mut requests = sent_late(&[0.0, 10.0, 20.0, 30.0], 4.0);
+    for t in &mut requests[..2] {
+        t.instants.released = t.instants.scheduled.expect("due");
+    }
+    (requests[0].instants.connect_start, requests[0].instants.connected) = (Some(ms(1.0)), Some(ms(3.0)));
+    requests[2].connection.uses_before = 1;
+    requests[3].instants.sent = None;
+    requests[3].chunks.clear();
+    requests[3].outcome =
+        Outcome::Connect { fault: ConnectFault::Refused, message: "connection refused".into() };
+    let found = summary(&requests, &SummaryRequest::new(open())).connections;
+    assert_eq!((found.opened, found.ready, found.reused), (1, 1, 1), "one was never sent");
+    near(found.setup_ms.map(|setup| setup.p99), 2.0);
+    assert_eq!(summary(&requests[1..2], &SummaryRequest::new(open())).connections.setup_ms, None);
+}
+
+#[test]
+fn every_reason_says_what_to_do() {
+    let due_ms: Vec<f64> = (0..30).map(|i| f64::from(i) * 10.0).collect();
+    let mut requests = sent_late(&due_ms, 20.0);
+    requests.iter_mut().flat_map(|t| &mut t.chunks).for_each(|chunk| chunk.flags |= STAMPED);
+    requests.extend((0..30).map(|_| read_late(30.0, UNSTAMPED)));
+    requests.push(failed(
+        0.0,
+        1.0,
+        Outcome::Connect { fault: ConnectFault::ClientLimit, message: "EMFILE".into() },
+    ));
+    let s = summary(&requests, &SummaryRequest::new(open()));
+    let LoadReport { reasons, remedies, .. } = s.load;
+    let expected = [
+        ("requests left", "core"),
+        ("first tokens", "--receive-threads"),
+        ("tokens", "--receive-threads"),
+        ("found no free port", "ulimit -n"),
+    ];
+    assert_eq!((reasons.len(), remedies.len()), (4, 4), "{reasons:?}");
+    for ((reason, remedy), (says, does)) in reasons.iter().zip(&remedies).zip(expected) {
+        assert!(reason.contains(says) && remedy.contains(does), "{reason} -> {remedy}");
+    }
+    let finding = s.findings.iter().find(|f| f.rule == "client_limited").expect("limited");
+    assert_eq!(finding.evidence, reasons);
+    assert!(remedies.iter().all(|remedy| finding.remedy.matches(remedy.as_str()).count() == 1));
+}
+
+#[test]
 fn missing_ports_are_the_clients_fault() {
     let no_port =
         failed(0.0, 1.0, Outcome::Connect { fault: ConnectFault::ClientLimit, message: "EMFILE".into() });

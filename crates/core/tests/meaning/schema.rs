@@ -20,7 +20,7 @@ fn full() -> Value {
         .collect();
     requests[0].server.cached_tokens = Some(3);
     requests[2].outcome = Outcome::Timeout { phase: TimeoutPhase::Total };
-    requests[1].instants.connect_start = Some(requests[1].instants.released);
+    requests[1].instants.connect_start = Some(requests[1].instants.released.since(Nanos::from_millis(1)));
     requests[1].instants.connected = requests[1].instants.sent;
     for chunk in requests.iter_mut().flat_map(|t| &mut t.chunks) {
         chunk.flags |= ChunkFlags::KERNEL_STAMP;

@@ -101,6 +101,12 @@ pub const SUMMARY_KEYS: &[Key] = &[
          stamp of their own; null if unknown",
     ),
     key(
+        "load.error_bound_ms.ttft_unknown",
+        TEXT_OR_NULL,
+        "why `ttft_p99` is null, in words that follow \"because\" (since 1.1)",
+    ),
+    key("load.error_bound_ms.itl_unknown", TEXT_OR_NULL, "why `itl_p99` is null (since 1.1)"),
+    key(
         "load.gaps",
         OBJECT_OR_NULL,
         "whether the gaps that were sent follow the asked law; null where there is no one law",
@@ -108,11 +114,60 @@ pub const SUMMARY_KEYS: &[Key] = &[
     key("load.gaps.law", TEXT, "the law, by name"),
     key("load.gaps.cv", NUMBER, "coefficient of variation of the sent gaps"),
     key("load.gaps.asked_cv", NUMBER, "coefficient of variation of the law"),
-    key("load.gaps.ks", NUMBER_OR_NULL, "Kolmogorov-Smirnov distance of the sent gaps from the law"),
-    key("load.gaps.ks_p", NUMBER_OR_NULL, "its p-value"),
-    key("load.gaps.verdict", TEXT, "`pass`, `fail` or `too_few`"),
+    key(
+        "load.gaps.ks",
+        NUMBER_OR_NULL,
+        "Kolmogorov-Smirnov distance of the sent gaps from the law at the asked rate, beyond `resolution_ms`; null for \
+         constant gaps",
+    ),
+    key("load.gaps.ks_p", NUMBER_OR_NULL, "its p-value, an upper bound"),
+    key(
+        "load.gaps.resolution_ms",
+        NUMBER,
+        "what an instant of sending can be kept to, ms; gaps are equal up to it (since 1.1)",
+    ),
+    key(
+        "load.gaps.dispersion",
+        NUMBER_OR_NULL,
+        "variance over mean of the arrivals in equal windows, about as many of them as arrivals in each: 1 for a Poisson \
+         process, near the squared coefficient of variation for other laws, more for bursts; null for too few arrivals \
+         (since 1.1)",
+    ),
+    key("load.gaps.dispersion_low", NUMBER_OR_NULL, "the least dispersion that the law allows (since 1.1)"),
+    key("load.gaps.dispersion_high", NUMBER_OR_NULL, "the most dispersion that the law allows (since 1.1)"),
+    key("load.gaps.dispersion_windows", COUNT_OR_NULL, "number of windows (since 1.1)"),
+    key(
+        "load.gaps.verdict",
+        TEXT,
+        "`pass`, `fail` or `too_few`; a stream of the law fails at most once in a thousand runs",
+    ),
+    key(
+        "load.gaps.reasons",
+        LIST,
+        "which test failed and by how much, and the cap if it held requests back (since 1.1)",
+    ),
     key("load.client_limited", FLAG, "the client, and not the server, limited the run"),
     key("load.reasons", LIST, "why, in words"),
+    key("load.remedies", LIST, "what to do about each of the reasons, in their order (since 1.1)"),
+    key(
+        "connections.opened",
+        COUNT,
+        "requests that had to set up a connection of their own, failed ones included (since 1.1)",
+    ),
+    key(
+        "connections.ready",
+        COUNT,
+        "requests that came first on a connection that was ready beforehand (since 1.1)",
+    ),
+    key("connections.reused", COUNT, "requests on a connection that had carried others (since 1.1)"),
+    key(
+        "connections.setup_ms",
+        OBJECT_OR_NULL,
+        "set-up of their own connections, TCP and TLS; null if no request needed one (since 1.1)",
+    ),
+    key("connections.setup_ms.p50", NUMBER, "median, ms (since 1.1)"),
+    key("connections.setup_ms.p99", NUMBER, "99th percentile, ms (since 1.1)"),
+    key("connections.setup_ms.max", NUMBER, "largest, ms (since 1.1)"),
     key("throughput.requests_per_s", NUMBER_OR_NULL, "completed requests per second"),
     key("throughput.input_tokens_per_s", NUMBER_OR_NULL, "prompt tokens of completed requests per second"),
     key("throughput.output_tokens_per_s", NUMBER_OR_NULL, "output tokens of completed requests per second"),

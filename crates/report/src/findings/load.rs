@@ -1,7 +1,7 @@
 //! Rules about the load: what was asked, what was sent, and whether the server kept up.
 
 use super::{FindingContext, Seen};
-use crate::number::{count, counted, figure, optional, part, percent};
+use crate::number::{count, counted, figure, law_title, optional, part, percent};
 use goodput_core::load_check::LoadKind;
 
 /// Lateness up to this is below what the report shows; more is worth knowing (in milliseconds).
@@ -53,12 +53,9 @@ pub(super) fn sent_below_scheduled(c: &FindingContext<'_>) -> Option<Seen> {
 
 pub(super) fn gap_law(c: &FindingContext<'_>) -> Option<Seen> {
     let gaps = c.summary.load.gaps.as_ref().filter(|gaps| gaps.verdict == "fail")?;
-    let message = format!("the gaps between the requests that were sent do not follow the {} law", gaps.law);
+    let seen = Seen::new(format!("what was sent does not follow the {} law", law_title(&gaps.law)));
     let cv = format!("coefficient of variation {}, asked {}", figure(gaps.cv), figure(gaps.asked_cv));
-    let ks = gaps.ks.zip(gaps.ks_p).map(|(distance, p)| {
-        format!("Kolmogorov-Smirnov distance {}, p-value {}", figure(distance), figure(p))
-    });
-    Some(ks.into_iter().fold(Seen::new(message).evidence(cv), Seen::evidence))
+    Some(gaps.reasons.iter().cloned().chain([cv]).fold(seen, Seen::evidence))
 }
 
 /// How the completed rate stands to the sent one, where there is an arrival process.

@@ -80,7 +80,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "gap_law",
         severity: Warning,
-        fires_when: "the gaps that were sent fail the test against the asked law",
+        fires_when: "the gaps that were sent, or their counts over windows, fail the test against the asked law",
         invalidates: &["load", "metrics.ttft"],
         remedy: "find out what shaped the arrivals (a cap, a busy client); queues depend on the gaps as much as on the rate",
         check: load::gap_law,

@@ -1,13 +1,12 @@
 //! The head of the report: which run this is, what was asked, what was sent, and what came back in all.
 
 use super::ReportContext;
-use super::marks::shown;
 use crate::layout::paragraph;
-use crate::number::{count, counted, figure, given, optional};
+use crate::number::{count, counted, figure, given, law_title, optional};
 use goodput_core::load_check::LoadKind;
 use goodput_core::outcome::Outcome;
 use goodput_core::ruler::ruler;
-use goodput_core::summary::{Summary, Window};
+use goodput_core::summary::{GapCheck, Summary, Window};
 use goodput_core::tokens::TokenSource;
 
 /// Name and path, and what must be known before anything else is read.
@@ -41,12 +40,8 @@ pub(super) fn facts(s: &Summary, context: &ReportContext) -> String {
         );
         text += &paragraph("lateness    ", &line);
     }
-    if let Some(line) = client(s, context) {
-        text += &paragraph("client      ", &line);
-    }
-    if let Some(line) = connect(s) {
-        text += &paragraph("connect     ", &line);
-    }
+    text += &paragraph("client      ", &client(s, context));
+    text += &paragraph("connect     ", &connect(s, context));
     text += &windows(s);
     text += &paragraph("throughput  ", &throughput(s));
     text += &paragraph("in flight   ", &in_flight(s));
@@ -98,43 +93,81 @@ fn load(s: &Summary) -> String {
     let rate = |rps: Option<f64>| rps.map_or_else(|| "-".into(), |rps| format!("{}/s", figure(rps)));
     let slots = |word: &str| load.concurrency.map_or_else(String::new, |n| format!(", {word} {n}"));
     if load.kind == LoadKind::Closed.name() {
-        return format!("closed loop{}, sent {}", slots("slots"), rate(load.offered_rps));
+        let sent = rate(load.offered_rps);
+        return format!("closed loop{}, sent {sent}; a closed loop has no schedule to keep", slots("slots"));
     }
-    let law = load.gaps.as_ref().map_or_else(String::new, |gaps| format!(" {}", gaps.law));
+    let law = load.gaps.as_ref().map_or_else(String::new, |gaps| format!(" {}", law_title(&gaps.law)));
     let mut text = match load.asked_rps {
         Some(asked) => format!("{} loop{}: asked{law} {}/s", load.kind, slots("cap"), given(asked)),
         None => format!("{} loop{}: no steady rate asked", load.kind, slots("cap")),
     };
     text += &format!(", the seed scheduled {}, sent {}", rate(load.scheduled_rps), rate(load.offered_rps));
-    if let Some(gaps) = &load.gaps {
-        let verdict = if gaps.verdict == "too_few" { "too few to test" } else { &gaps.verdict };
-        text += &format!("; gaps {verdict} (CV {}, asked {})", figure(gaps.cv), figure(gaps.asked_cv));
-    }
+    text += &match &load.gaps {
+        Some(gaps) => format!(", gaps {}", gaps_line(gaps)),
+        None => "; there is no one law to hold the gaps against".to_owned(),
+    };
     text
 }
 
+/// The verdict on the gaps with the figures it rests on.
+fn gaps_line(gaps: &GapCheck) -> String {
+    let ks = gaps.ks_p.map(|p| format!("KS p = {}", figure(p)));
+    let cv = format!("CV {}, asked {}", figure(gaps.cv), given(gaps.asked_cv));
+    let dispersion = gaps.dispersion.zip(gaps.dispersion_low).zip(gaps.dispersion_high);
+    let dispersion = dispersion.map(|((index, low), high)| {
+        format!("dispersion {}, allowed {} to {}", figure(index), figure(low), figure(high))
+    });
+    let figures: Vec<String> = ks.into_iter().chain([cv]).chain(dispersion).collect();
+    let verdict = if gaps.verdict == "too_few" { "too few to test" } else { &gaps.verdict };
+    format!("{verdict} ({})", figures.join("; "))
+}
+
 /// What the client can have added to the figures, and what it did beside sending.
-fn client(s: &Summary, context: &ReportContext) -> Option<String> {
+fn client(s: &Summary, context: &ReportContext) -> String {
     let bound = &s.load.error_bound_ms;
-    let added = [("TTFT", bound.ttft_p99), ("ITL", bound.itl_p99)];
-    let added: Vec<String> = added
-        .iter()
-        .filter_map(|(what, ms)| ms.map(|ms| format!("+{} ms to {what} p99", figure(ms))))
-        .collect();
-    let bound = (!added.is_empty()).then(|| format!("adds at most {}", added.join(" and ")));
-    let parts: Vec<String> = bound.into_iter().chain(context.client.clone()).collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
+    let parts = [("TTFT", bound.ttft_p99, &bound.ttft_unknown), ("ITL", bound.itl_p99, &bound.itl_unknown)];
+    let known =
+        |(what, ms, _): &(&str, Option<f64>, _)| ms.map(|ms| format!("+{} ms to {what} p99", figure(ms)));
+    let unknown = |(what, ms, why): &(&str, Option<f64>, &Option<String>)| {
+        let why = why.as_deref().unwrap_or("the record does not say");
+        ms.is_none().then(|| format!("what it adds to {what} p99 is unknown, because {why}"))
+    };
+    let added: Vec<String> = parts.iter().filter_map(known).collect();
+    let bound = (!added.is_empty()).then(|| format!("adds at most {}", added.join(", ")));
+    let unknown = parts.iter().filter_map(unknown);
+    bound.into_iter().chain(unknown).chain(context.client.clone()).collect::<Vec<_>>().join("; ")
 }
 
 /// Set-up of connections, apart from the requests that needed it.
-fn connect(s: &Summary) -> Option<String> {
-    let connect = s.metrics.get("connect").filter(|connect| connect.n > 0)?;
-    let p50 = connect.percentiles.get("p50").map_or_else(|| "-".into(), shown);
-    Some(format!(
-        "{} set up a connection of their own: p50 {p50}, max {} ms",
-        counted(connect.n, "request"),
-        optional(connect.max)
-    ))
+fn connect(s: &Summary, context: &ReportContext) -> String {
+    let used = &s.connections;
+    let ready = context.ready.as_ref().map(|ready| {
+        let set_up = delays(ready.p50_ms, ready.p99_ms, ready.max_ms);
+        format!("{} ready before the start ({set_up}, in no latency)", counted(ready.count, "connection"))
+    });
+    let own = match &used.setup_ms {
+        None => "no request waited for one of its own".to_owned(),
+        Some(setup) => {
+            let within = if s.load.kind == LoadKind::Closed.name() {
+                "no latency"
+            } else {
+                "latencies from the schedule"
+            };
+            let set_up = delays(Some(setup.p50), Some(setup.p99), Some(setup.max));
+            format!("{} waited for one of their own ({set_up}, in {within})", counted(used.opened, "request"))
+        }
+    };
+    let others = format!(
+        "{} came first on a ready one, {} on a reused one",
+        counted(used.ready, "request"),
+        count(used.reused)
+    );
+    ready.into_iter().chain([own, others]).collect::<Vec<_>>().join("; ")
+}
+
+/// Percentiles of a set-up.
+fn delays(p50: Option<f64>, p99: Option<f64>, max: Option<f64>) -> String {
+    format!("p50 {}, p99 {}, max {} ms", optional(p50), optional(p99), optional(max))
 }
 
 fn windows(s: &Summary) -> String {

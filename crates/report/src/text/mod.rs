@@ -17,7 +17,7 @@ use goodput_core::summary::Summary;
 pub use rulers::rulers_table;
 
 /// What the report says about the run beside its numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReportContext {
     /// The run directory.
     pub path: Option<String>,
@@ -35,8 +35,23 @@ pub struct ReportContext {
     pub partial: Option<String>,
     /// Version of the program that measured.
     pub goodput: String,
-    /// What the client itself did, in words: connections, stamps, cores.
+    /// What the client itself did, in words: stamps, cores.
     pub client: Option<String>,
+    /// The connections that were ready before the first request.
+    pub ready: Option<ReadyConnections>,
+}
+
+/// Connections that were opened before the start, and what opening one took; what is not known is `-` in the report.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadyConnections {
+    /// How many.
+    pub count: u64,
+    /// Median, in milliseconds.
+    pub p50_ms: Option<f64>,
+    /// 99th percentile, in milliseconds.
+    pub p99_ms: Option<f64>,
+    /// The slowest, in milliseconds.
+    pub max_ms: Option<f64>,
 }
 
 /// The report of one run, ending with a newline.

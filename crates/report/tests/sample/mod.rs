@@ -3,8 +3,9 @@
 use goodput_core::metric::{Metric, Sample};
 use goodput_core::outcome::Outcome;
 use goodput_core::summary::{
-    Attainment, Concurrency, Counts, Distribution, ErrorBound, GapCheck, GoodputReport, Lateness, LoadReport,
-    ObjectiveReport, PercentileVerdict, Quantile, SCHEMA, Stalls, Summary, Throughput, Tokens, Window,
+    Attainment, Concurrency, Connections, Counts, Distribution, ErrorBound, GapCheck, GoodputReport,
+    Lateness, LoadReport, ObjectiveReport, PercentileVerdict, Quantile, SCHEMA, Stalls, Summary, Throughput,
+    Tokens, Window,
 };
 use goodput_core::tokens::TokenSource;
 use goodput_core::truth::{ErrorSpread, TruthReport};
@@ -30,6 +31,12 @@ pub(crate) fn summary() -> Summary {
         window: window("whole", 40.71, "first start to last completion of the measured set"),
         windows: vec![window("steady", 39.9, "MSER-5 cut the first 10 of 4000 requests")],
         load: load(),
+        connections: Connections {
+            opened: 20,
+            ready: 116,
+            reused: 3_864,
+            setup_ms: Some(Lateness { p50: 0.091, p99: 0.13, max: 0.131 }),
+        },
         throughput: Throughput {
             requests_per_s: Some(98.26),
             input_tokens_per_s: Some(3_144.0),
@@ -153,17 +160,24 @@ fn load() -> LoadReport {
         concurrency: None,
         lateness_ms: Some(Lateness { p50: 0.011, p99: 0.081, max: 0.142 }),
         read_lateness_ms: Some(Lateness { p50: 0.018, p99: 0.240, max: 3.1 }),
-        error_bound_ms: ErrorBound { ttft_p99: Some(0.081), itl_p99: Some(0.0) },
+        error_bound_ms: ErrorBound { ttft_p99: Some(0.081), itl_p99: Some(0.0), ..ErrorBound::default() },
         gaps: Some(GapCheck {
             law: "poisson".into(),
             cv: 1.012,
             asked_cv: 1.0,
             ks: Some(0.011),
             ks_p: Some(0.71),
+            resolution_ms: 0.05,
+            dispersion: Some(0.984),
+            dispersion_low: Some(0.491),
+            dispersion_high: Some(1.747),
+            dispersion_windows: Some(63),
             verdict: "pass".into(),
+            reasons: Vec::new(),
         }),
         client_limited: false,
         reasons: Vec::new(),
+        remedies: Vec::new(),
     }
 }
 
