@@ -53,12 +53,30 @@ impl Blocks {
     /// If there is no such block.
     pub fn push_n(&mut self, block: usize, value: f64, count: u64) {
         assert!(block < self.blocks, "block {block} of {}", self.blocks);
-        let row = *self.rows[bin_of(value)].get_or_insert_with(|| {
+        self.row(bin_of(value))[block] += count;
+    }
+
+    /// Adds every sample of `other`. The order of merges does not matter.
+    ///
+    /// # Panics
+    /// If `other` has another number of blocks.
+    pub fn merge(&mut self, other: &Self) {
+        assert_eq!(self.blocks, other.blocks, "blocks of one window");
+        for (bin, row) in other.rows.iter().enumerate() {
+            let Some(row) = row.map(|row| usize::from(row) * other.blocks) else { continue };
+            let more = &other.counts[row..][..other.blocks];
+            self.row(bin).iter_mut().zip(more).for_each(|(count, more)| *count += more);
+        }
+    }
+
+    /// The counts of a bin, by block.
+    fn row(&mut self, bin: usize) -> &mut [u64] {
+        let row = *self.rows[bin].get_or_insert_with(|| {
             let row = self.counts.len() / self.blocks;
             self.counts.resize(self.counts.len() + self.blocks, 0);
             row as u16
         });
-        self.counts[usize::from(row) * self.blocks + block] += count;
+        &mut self.counts[usize::from(row) * self.blocks..][..self.blocks]
     }
 
     /// Number of blocks that have samples.

@@ -7,6 +7,7 @@
 
 pub mod batch;
 mod binomial;
+mod bins;
 pub mod blocks;
 pub mod bootstrap;
 pub mod bound;
@@ -15,6 +16,7 @@ pub mod dispersion;
 mod fft;
 pub mod gof;
 pub mod interval;
+mod moments;
 pub mod pool;
 pub mod quantile;
 pub mod sample;

@@ -8,14 +8,16 @@
 //! says which. Count, mean, standard deviation, smallest and largest stay exact throughout.
 //!
 //! The state is a function of the multiset alone: which bits are kept depends only on how many different values
-//! there are, which only grows. So samples may be pushed, split and merged in any order with the same quantiles.
+//! there are, which only grows. So samples may be pushed, split and merged in any order with the same answers, to the
+//! last bit.
 //!
-//! Memory: 16 bytes an entry and at most 1.5 times [`DISTINCT_LIMIT`] entries, about 24 MB, and the same again for a
-//! moment while new values are merged in.
+//! Memory: 16 bytes an entry and at most 1.5 times [`DISTINCT_LIMIT`] entries, about 24 MB, and half of that again for
+//! a moment while new values are sorted in. In bins it is 8 bytes a bin, at most 16 MB.
 
+use crate::bins::{Bins, ZERO};
 use crate::bound::{early_stopping_rank, order_statistic_ranks};
+use crate::moments::Moments;
 use crate::quantile::Method;
-use crate::sum::Sum;
 
 /// The number of different values that are kept exactly.
 pub const DISTINCT_LIMIT: usize = 1_000_000;
@@ -36,24 +38,16 @@ struct Entry {
 /// A multiset of finite `f64` samples that grows, merges and never forgets how many there were.
 #[derive(Debug, Clone)]
 pub struct Samples {
-    /// Ascending keys, each once.
+    /// Ascending keys, each once; in bins only those that have none.
     entries: Vec<Entry>,
     /// New entries in order of arrival.
     pending: Vec<Entry>,
+    /// Where most values go once they are not kept exactly.
+    bins: Option<Bins>,
     /// Low bits of a key that are not kept; 0 while exact.
     dropped_bits: u32,
     distinct_limit: usize,
     moments: Moments,
-}
-
-/// What is known exactly whatever happens to the values.
-#[derive(Debug, Clone)]
-struct Moments {
-    n: u64,
-    sum: Sum,
-    sum_of_squares: Sum,
-    min: f64,
-    max: f64,
 }
 
 impl Default for Samples {
@@ -76,6 +70,7 @@ impl Samples {
         Self {
             entries: Vec::new(),
             pending: Vec::new(),
+            bins: None,
             dropped_bits: 0,
             distinct_limit: limit.max(2),
             moments: Moments::new(),
@@ -101,7 +96,7 @@ impl Samples {
         }
         let value = value + 0.0; // -0.0 becomes 0.0: they are one value.
         self.moments.add(value, count);
-        self.add_pending(Entry { key: key_of(value) & self.mask(), count });
+        self.keep(Entry { key: key_of(value) & self.mask(), count });
     }
 
     /// Adds every sample of `other`. The order of merges does not matter.
@@ -109,23 +104,25 @@ impl Samples {
         self.moments.merge(&other.moments);
         self.distinct_limit = self.distinct_limit.min(other.distinct_limit);
         if other.dropped_bits > self.dropped_bits {
-            self.coarsen(other.dropped_bits);
+            self.settle();
+            self.coarsen(other.dropped_bits.max(self.dropped_bits));
         }
-        for entry in other.entries.iter().chain(&other.pending) {
-            self.add_pending(Entry { key: entry.key & self.mask(), count: entry.count });
+        let binned = other.bins.iter().flat_map(Bins::iter).map(|(key, count)| Entry { key, count });
+        for entry in other.entries.iter().chain(&other.pending).copied().chain(binned) {
+            self.keep(Entry { key: entry.key & self.mask(), count: entry.count });
         }
     }
 
     /// Number of samples.
     #[must_use]
     pub fn n(&self) -> u64 {
-        self.moments.n
+        self.moments.n()
     }
 
     /// Whether there is no sample.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.moments.n == 0
+        self.moments.n() == 0
     }
 
     /// Arithmetic mean; `None` for no samples.
@@ -143,7 +140,7 @@ impl Samples {
     /// Sum of all samples.
     #[must_use]
     pub fn sum(&self) -> f64 {
-        self.moments.sum.value()
+        self.moments.sum()
     }
 
     /// Smallest sample; `None` for no samples.
@@ -162,6 +159,11 @@ impl Samples {
     #[must_use]
     pub fn freeze(mut self) -> Sorted {
         self.settle();
+        if let Some(bins) = self.bins.take() {
+            self.entries.reserve_exact(bins.used());
+            self.entries.extend(bins.iter().map(|(key, count)| Entry { key, count }));
+            self.entries.sort();
+        }
         let mut up_to = 0;
         for entry in &mut self.entries {
             up_to += entry.count;
@@ -174,7 +176,23 @@ impl Samples {
         u64::MAX << self.dropped_bits
     }
 
+    fn keep(&mut self, entry: Entry) {
+        if let Some(bins) = &mut self.bins
+            && bins.add(entry.key, entry.count)
+        {
+            if bins.used() + self.entries.len() > self.distinct_limit {
+                self.settle();
+            }
+        } else {
+            self.add_pending(entry);
+        }
+    }
+
     fn add_pending(&mut self, entry: Entry) {
+        if let Some(last) = self.pending.last_mut().filter(|last| last.key == entry.key) {
+            last.count += entry.count;
+            return;
+        }
         self.pending.push(entry);
         if self.pending.len() >= PENDING_LEAST.max(self.entries.len() / 2) {
             self.settle();
@@ -184,21 +202,50 @@ impl Samples {
     /// Sorts the new entries in, and drops bits as long as there are too many different values.
     fn settle(&mut self) {
         self.pending.sort_unstable();
-        self.entries = merged(&self.entries, &self.pending);
-        self.pending.clear();
-        while self.entries.len() > self.distinct_limit {
-            self.coarsen(if self.dropped_bits == 0 { FIRST_DROP } else { self.dropped_bits + 1 });
+        self.entries.reserve_exact(self.pending.len());
+        self.entries.append(&mut self.pending);
+        self.unite();
+        while self.entries.len() + self.bins.as_ref().map_or(0, Bins::used) > self.distinct_limit {
+            self.coarsen(self.next_drop());
         }
     }
 
-    /// Keeps fewer bits. Truncation keeps the order, so entries stay sorted and equal keys are neighbours.
+    /// How many bits are to be dropped next. Where all samples are entries, that is enough of them.
+    fn next_drop(&self) -> u32 {
+        let mut drop = FIRST_DROP.max(self.dropped_bits + 1);
+        let changes =
+            |drop: u32| self.entries.windows(2).filter(|w| w[0].key >> drop != w[1].key >> drop).count();
+        while self.bins.is_none() && changes(drop) >= self.distinct_limit {
+            drop += 1;
+        }
+        drop
+    }
+
+    /// Makes one ascending entry of all that have the same key. A stable sort takes ascending runs as they are.
+    fn unite(&mut self) {
+        self.entries.sort();
+        self.entries.dedup_by(|next, kept| {
+            let same = next.key == kept.key;
+            kept.count += if same { next.count } else { 0 };
+            same
+        });
+    }
+
+    /// Keeps fewer bits of what has been sorted in.
     fn coarsen(&mut self, dropped_bits: u32) {
         self.dropped_bits = dropped_bits;
         let mask = self.mask();
-        for entry in self.entries.iter_mut().chain(&mut self.pending) {
-            entry.key &= mask;
+        let finer = std::mem::replace(&mut self.bins, Bins::new(dropped_bits));
+        let binned = finer.iter().flat_map(Bins::iter).map(|(key, count)| Entry { key, count });
+        let mut without_bin = Vec::new();
+        for entry in self.entries.drain(..).chain(binned) {
+            let entry = Entry { key: entry.key & mask, count: entry.count };
+            if !self.bins.as_mut().is_some_and(|bins| bins.add(entry.key, entry.count)) {
+                without_bin.push(entry);
+            }
         }
-        self.entries = merged(&self.entries, &[]);
+        self.entries = without_bin;
+        self.unite();
     }
 }
 
@@ -218,25 +265,6 @@ impl FromIterator<f64> for Samples {
     }
 }
 
-/// Merges two ascending lists into one in which every key occurs once.
-fn merged(a: &[Entry], b: &[Entry]) -> Vec<Entry> {
-    let mut out: Vec<Entry> = Vec::with_capacity(a.len() + b.len());
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    loop {
-        let next = match (a.peek(), b.peek()) {
-            (Some(x), Some(y)) if x.key <= y.key => a.next(),
-            (Some(_), None) => a.next(),
-            (_, Some(_)) => b.next(),
-            (None, None) => return out,
-        };
-        let Some(next) = next else { return out };
-        match out.last_mut() {
-            Some(last) if last.key == next.key => last.count += next.count,
-            _ => out.push(*next),
-        }
-    }
-}
-
 /// The samples in order: any quantile in logarithmic time.
 #[derive(Debug, Clone)]
 pub struct Sorted {
@@ -250,7 +278,7 @@ impl Sorted {
     /// Number of samples.
     #[must_use]
     pub fn n(&self) -> u64 {
-        self.moments.n
+        self.moments.n()
     }
 
     /// Arithmetic mean; `None` for no samples.
@@ -268,7 +296,7 @@ impl Sorted {
     /// Sum of all samples.
     #[must_use]
     pub fn sum(&self) -> f64 {
-        self.moments.sum.value()
+        self.moments.sum()
     }
 
     /// Smallest sample; `None` for no samples.
@@ -325,11 +353,12 @@ impl Sorted {
 
     /// The sample with a rank in 1..=n.
     fn at(&self, rank: u64) -> f64 {
+        let (min, max) = self.ends();
         if rank == 1 {
-            return self.moments.min;
+            return min;
         }
         if rank == self.n() {
-            return self.moments.max;
+            return max;
         }
         let index = self.cumulative.partition_point(|entry| entry.count < rank);
         self.value_of(self.cumulative[index].key)
@@ -337,53 +366,14 @@ impl Sorted {
 
     /// The value a key stands for: itself, or the middle of its bin within what was seen. The bin of zero is zero.
     fn value_of(&self, key: u64) -> f64 {
-        let middle = if self.is_exact() || key == key_of(0.0) { 0 } else { 1 << (self.dropped_bits - 1) };
-        value_of(key | middle).clamp(self.moments.min, self.moments.max)
-    }
-}
-
-impl Moments {
-    fn new() -> Self {
-        Self {
-            n: 0,
-            sum: Sum::default(),
-            sum_of_squares: Sum::default(),
-            min: f64::INFINITY,
-            max: f64::NEG_INFINITY,
-        }
+        let middle = if self.is_exact() || key == ZERO { 0 } else { 1 << (self.dropped_bits - 1) };
+        let (min, max) = self.ends();
+        value_of(key | middle).clamp(min, max)
     }
 
-    fn add(&mut self, value: f64, count: u64) {
-        let count_f = count as f64;
-        self.n += count;
-        self.sum.add_product(value, count_f);
-        self.sum_of_squares.add_scaled_square(value, count_f);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.n += other.n;
-        self.sum.merge(&other.sum);
-        self.sum_of_squares.merge(&other.sum_of_squares);
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
-    }
-
-    fn mean(&self) -> Option<f64> {
-        (self.n > 0).then(|| self.sum.divided(self.n as f64).clamp(self.min, self.max))
-    }
-
-    fn std(&self) -> Option<f64> {
-        (self.n > 0).then(|| Sum::deviation(&self.sum, &self.sum_of_squares, self.n as f64))
-    }
-
-    fn min(&self) -> Option<f64> {
-        (self.n > 0).then_some(self.min)
-    }
-
-    fn max(&self) -> Option<f64> {
-        (self.n > 0).then_some(self.max)
+    /// The smallest and the largest sample, of which there is one.
+    fn ends(&self) -> (f64, f64) {
+        (self.moments.min().unwrap_or(0.0), self.moments.max().unwrap_or(0.0))
     }
 }
 

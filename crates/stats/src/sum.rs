@@ -1,9 +1,8 @@
 //! Sums in twice the precision of `f64`.
 //!
-//! A sum is kept as an unevaluated pair high + low (Dekker 1971, Knuth's two-sum), about 106 bits. So a mean does
-//! not depend on the order of its samples, and a variance may be taken as mean square minus squared mean without
-//! the cancellation that makes this formula useless in plain `f64` (a deviation of a billionth of the mean still
-//! has 12 digits).
+//! A sum is kept as an unevaluated pair high + low (Dekker 1971, Knuth's two-sum), about 106 bits. So a variance may
+//! be taken as mean square minus squared mean without the cancellation that makes this formula useless in plain `f64`
+//! (a deviation of a billionth of the mean still has 12 digits).
 
 /// A running sum, high + low.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,18 +23,17 @@ impl Sum {
         quotient + rest / divisor
     }
 
-    /// Adds `a * b`, exactly rounded to the pair.
-    pub(crate) fn add_product(&mut self, a: f64, b: f64) {
-        *self = self.plus(product(a, b));
-    }
-
-    /// Adds `value^2 * count`.
-    pub(crate) fn add_scaled_square(&mut self, value: f64, count: f64) {
-        *self = self.plus(product(value, value).times(count));
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        *self = self.plus(*other);
+    /// Adds, or takes away, `size * 2^scale`, as well as the pair can hold it.
+    pub(crate) fn add_scaled(&mut self, size: u128, scale: i32, negative: bool) {
+        // Pieces of 48 bits are whole `f64`s; scaled in two steps, since half the power is always in range.
+        for piece in [2, 1, 0] {
+            let (bits, scale) = ((size >> (48 * piece)) as u64 & ((1 << 48) - 1), scale + 48 * piece);
+            if bits > 0 {
+                let half = scale / 2;
+                let scaled = bits as f64 * f64::from(half).exp2() * f64::from(scale - half).exp2();
+                *self = self.plus(Self { high: if negative { -scaled } else { scaled }, low: 0.0 });
+            }
+        }
     }
 
     /// Population standard deviation of `n` samples from their sum and sum of squares: sqrt(n Q - S^2) / n.

@@ -30,6 +30,23 @@ fn clusters(value: impl Strategy<Value = f64>) -> impl Strategy<Value = Vec<Vec<
 }
 
 proptest! {
+    /// Blocks that were counted apart and merged are the blocks counted together.
+    #[test]
+    fn merged_blocks_are_those_counted_together(samples in prop::collection::vec((0_usize..6, 0.0..1e3_f64, 0_usize..3), 1..60)) {
+        let mut parts = vec![Blocks::new(6); 3];
+        let mut whole = Blocks::new(6);
+        for (block, value, part) in &samples {
+            parts[*part].push_n(*block, *value, 1);
+            whole.push_n(*block, *value, 1);
+        }
+        let mut merged = Blocks::new(6);
+        parts.iter().rev().for_each(|part| merged.merge(part));
+        let sorted = samples.iter().map(|sample| sample.1).collect::<Samples>().freeze();
+        let intervals = |blocks: &Blocks| blocks.quantile_intervals(&sorted, &[0.1, 0.5, 0.99], Method::Linear, &HOW);
+        prop_assert_eq!(merged.occupied(), whole.occupied());
+        prop_assert_eq!(intervals(&merged), intervals(&whole));
+    }
+
     /// Where every bin holds one value there is no difference at all.
     #[test]
     fn counts_give_the_interval_of_the_samples(clusters in clusters((0_u32..1_000).prop_map(f64::from)),
