@@ -4,3 +4,17 @@
 //! counter-based stream of a seed, and the same input gives the same bytes on every machine. Nothing here reads a
 //! clock or sleeps; whoever runs a model in real time or in virtual time owns the loop.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod config;
+pub mod cost;
+pub mod engine;
+pub mod event;
+mod invariant;
+pub mod kv;
+pub mod policy;
+pub mod prefix;
+pub mod request;
+mod scheduler;
+mod sequence;
+
+pub use invariant::Violation;
