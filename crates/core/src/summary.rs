@@ -134,11 +134,11 @@ pub struct Lateness {
 /// What the client itself can have added to the latencies of successful requests, at the 99th percentile (inverse
 /// CDF), in milliseconds.
 ///
-/// - An event whose arrival the kernel stamped: nothing, however late it was read, unless another event of the same
-///   read came after it, whose stamp it then has. If that read came within 1 ms of its newest bytes, it counts with that
-///   lateness (a server sends several events at once, and the client was not busy); else with the time since the
-///   request's read before, because the client may have let bytes pile up.
-/// - An event without such a stamp: the lateness on record, and unknown where there is none.
+/// - An event with a kernel stamp of its own, as the last one of its read: nothing, however late it was read.
+/// - An earlier event of a shared read, or one without a kernel stamp: the time back to the instant before which none of
+///   the bytes can have come, as the receive thread recorded it (`early_ns` in `chunks.parquet`). It covers the time for
+///   which that thread was at other work or waiting for a core.
+/// - Unknown where nothing bounds it (HTTP/2, and runs of a format before 1.1).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBound {
     /// Over requests: of the first token event, and under a ruler that starts at the schedule also what the client was
@@ -156,7 +156,7 @@ pub struct ErrorBound {
 }
 
 /// Whether the stream that was sent follows the asked law: the gaps one by one, and the counts over windows. A stream of
-/// the law fails at most once in a thousand runs.
+/// the law fails at most once in a thousand runs. A changing rate is measured in expected arrivals.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GapCheck {
     /// The law, by name.

@@ -213,6 +213,12 @@ impl Chunk {
     /// (about 4.3 s) says the same.
     pub const EARLY_UNKNOWN: u32 = u32::MAX;
 
+    /// By how much the event may have come earlier than [`at`](Self::at); `None` if nothing bounds it.
+    #[must_use]
+    pub const fn early(&self) -> Option<Nanos> {
+        if self.early_ns == Self::EARLY_UNKNOWN { None } else { Some(Nanos(self.early_ns as u64)) }
+    }
+
     /// Whether this chunk carries at least one generated token: visible text, reasoning, a tool-call delta, a
     /// refusal, a token id, or a token the server counted although it has no text.
     #[must_use]

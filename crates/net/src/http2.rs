@@ -266,7 +266,7 @@ impl Stream {
             let at = self.now().max(running.latest);
             running.latest = at;
             self.context.reads.set(self.context.reads.get() + 1);
-            reader.body(Stamp { at, late_ns: 0, kernel: false }, &data);
+            reader.body(Stamp::of_read(at), &data);
             if reader.is_broken() {
                 break;
             }

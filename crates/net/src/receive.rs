@@ -264,7 +264,9 @@ impl ReceiveThread {
         self.stats.stamped_reads += u64::from(arrived.is_some());
         self.stats.rejected_stamps += u64::from(realtime_ns.is_some() && arrived.is_none());
         let at = arrived.unwrap_or(now);
-        Stamp { at, late_ns: u32::try_from(now.since(at).0).unwrap_or(u32::MAX), kernel: arrived.is_some() }
+        let early_ns = if arrived.is_some() { 0 } else { Stamp::NOT_EXACT };
+        let late_ns = u32::try_from(now.since(at).0).unwrap_or(u32::MAX);
+        Stamp { at, late_ns, early_ns, kernel: arrived.is_some() }
     }
 
     // ----- second half: decrypt, parse, judge ----------------------------------------------------------------

@@ -38,7 +38,7 @@ fn ns_per_event(reads: &[Vec<u8>], config: ReplyConfig) -> f64 {
     for _ in 0..ROUNDS {
         let mut exchange = Exchange::new(config);
         for (n, read) in reads.iter().enumerate() {
-            let stamp = Stamp { at: Nanos(n as u64), late_ns: 0, kernel: true };
+            let stamp = Stamp::exact(Nanos(n as u64));
             black_box(exchange.push(stamp, black_box(read)));
         }
         black_box(exchange.finish(End::Complete));

@@ -13,6 +13,7 @@ use goodput_core::timeline::{Chunk, ChunkFlags, ServerSaid};
 use goodput_core::tokens::{TokenCount, TokenSource};
 use serde::de::{Error as _, IgnoredAny};
 use serde_json::value::RawValue;
+use std::ops::Range;
 
 /// Most choices in one answer.
 const MAX_CHOICES: usize = 1024;
@@ -32,6 +33,12 @@ struct Slot {
 pub(crate) struct Answer {
     config: ReplyConfig,
     pub(crate) chunks: Vec<Chunk>,
+    /// The chunks of the current read, or of the last one, whose arrival only the read bounds from above.
+    unbounded: Range<usize>,
+    /// The first chunk of the current read.
+    read_from: usize,
+    /// The first chunk of the last event.
+    item_from: usize,
     pub(crate) server: ServerSaid,
     pub(crate) tally: Tally,
     slots: Vec<Slot>,
@@ -67,6 +74,9 @@ impl Answer {
         Self {
             config,
             chunks: Vec::new(),
+            unbounded: 0..0,
+            read_from: 0,
+            item_from: 0,
             server: ServerSaid::default(),
             tally: Tally::default(),
             slots: Vec::new(),
@@ -87,6 +97,7 @@ impl Answer {
         if self.broken.is_some() {
             return;
         }
+        self.item_from = self.chunks.len();
         match item {
             SseItem::Comment(text) => self.plain_chunk(stamp, text.len(), ChunkFlags::COMMENT),
             SseItem::Event { name, data } => self.event(stamp, name, data),
@@ -169,6 +180,8 @@ impl Answer {
         };
         self.frame(stamp, text, false)?;
         self.merge_into_one();
+        // Its last byte is the end of the event.
+        self.chunks.iter_mut().for_each(|chunk| chunk.early_ns = stamp.early_ns);
         self.done_at = Some(stamp.at);
         Ok(())
     }
@@ -305,6 +318,30 @@ impl Answer {
         self.chunks.push(chunk);
     }
 
+    /// The bytes of a read are over. Its last event has the stamp for its own if nothing came after it. Whether the
+    /// others are still without a bound on how much earlier they may have come.
+    pub(crate) fn end_of_read(&mut self, stamp: Stamp, at_item_end: bool) -> bool {
+        let all = self.chunks.len();
+        let own = if at_item_end && stamp.early_ns != Stamp::NOT_EXACT {
+            self.item_from.max(self.read_from)
+        } else {
+            all
+        };
+        for chunk in &mut self.chunks[own..] {
+            chunk.early_ns = earlier(chunk.at, stamp.at).saturating_add(stamp.early_ns);
+        }
+        self.unbounded = self.read_from..own;
+        self.read_from = all;
+        !self.unbounded.is_empty()
+    }
+
+    /// No event of the last read came before this instant.
+    pub(crate) fn not_before(&mut self, at: Nanos) {
+        for chunk in &mut self.chunks[self.unbounded.clone()] {
+            chunk.early_ns = earlier(chunk.at, at);
+        }
+    }
+
     /// A whole body is one chunk, whatever it holds: there is no order in time among its parts. Its tokens are
     /// those the server, ids or log-probabilities tell; one body is not one token.
     fn merge_into_one(&mut self) {
@@ -363,6 +400,11 @@ impl Answer {
 fn error_of(member: Option<&RawValue>, object: &Text<'_>, message: &Text<'_>) -> Option<String> {
     let flat = || (object.get() == Some("error")).then(|| fault::shorten(message.or_empty()));
     member.and_then(|m| fault::error_member(m.get())).or_else(flat)
+}
+
+/// How much earlier than `at` something may have come that came after `bound`.
+fn earlier(at: Nanos, bound: Nanos) -> u32 {
+    u32::try_from(at.since(bound).0).unwrap_or(Chunk::EARLY_UNKNOWN)
 }
 
 fn saturated(n: usize) -> u32 {

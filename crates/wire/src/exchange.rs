@@ -1,10 +1,15 @@
 //! One request's answer on one HTTP/1.1 connection: framing and body reader together.
 //!
-//! HTTP chunks have no influence on the times of events: only reads have stamps.
+//! HTTP chunks have no influence on the times of events: only reads have stamps. The line end that closes a chunk is
+//! taken for a part of the event before it.
 
 use crate::http1::{Head, Http1Event, Http1Reader};
 use crate::reply::{End, Reply, ReplyConfig, ReplyReader};
 use crate::stamp::Stamp;
+use goodput_core::time::Nanos;
+
+/// The line end after the data of a chunk.
+const CHUNK_CLOSED: &[u8] = b"\r\n";
 
 /// What a read came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,6 +22,11 @@ pub struct Progress {
     pub saw_byte: bool,
     /// Whether a token has come, in this read or before (the first-token limit is off).
     pub first_token: bool,
+    /// Events that came with this read so far.
+    pub events: usize,
+    /// Some of them may have come earlier than the stamp of the read says, and nothing yet says by how much at most:
+    /// see [`Exchange::not_before`].
+    pub unbounded: bool,
 }
 
 /// Reads the answer to one request off one connection.
@@ -51,6 +61,9 @@ impl Exchange {
         self.any_bytes |= !bytes.is_empty();
         let mut input = bytes;
         let mut saw_byte = false;
+        let events_before = self.reply.events();
+        // What is left of the read after the last piece of the body.
+        let mut after_body = bytes.len();
         while !self.is_over() {
             match self.framing.next(&mut input) {
                 Ok(None | Some(Http1Event::End)) => break,
@@ -58,6 +71,7 @@ impl Exchange {
                 Ok(Some(Http1Event::Body(body))) => {
                     saw_byte = true;
                     self.reply.body(stamp, body);
+                    after_body = input.len();
                 }
                 Err(e) => self.end = Some(End::Protocol { message: e.to_string() }),
             }
@@ -65,14 +79,24 @@ impl Exchange {
         if self.framing.is_done() {
             self.surplus += input.len();
         }
+        let closing = &bytes[bytes.len() - after_body..];
+        let unbounded = self.reply.end_of_read(stamp, CHUNK_CLOSED.starts_with(closing));
         let complete = self.is_over();
         let clean = self.framing.is_done() && self.surplus == 0;
         Progress {
             complete,
+            events: self.reply.events() - events_before,
+            unbounded,
             keep_alive: clean && self.keep_alive && !self.reply.is_broken(),
             saw_byte,
             first_token: self.reply.has_token(),
         }
+    }
+
+    /// No byte of the last read arrived before this instant, as the owner of the socket knows: a bound for those of
+    /// its events that are [`Progress::unbounded`]. Without it they stay so.
+    pub fn not_before(&mut self, at: Nanos) {
+        self.reply.not_before(at);
     }
 
     /// The peer closed the connection. For a body that is delimited by the close this is its proper end.

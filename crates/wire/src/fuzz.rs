@@ -37,7 +37,8 @@ pub fn exercise(data: &[u8]) {
 
 fn read(config: ReplyConfig, bytes: &[u8], size: usize, reset: bool) -> Reply {
     let mut exchange = Exchange::new(config);
-    let stamp = Stamp { at: Nanos(1), late_ns: 0, kernel: true };
+    // One instant, so one read, however many pushes it takes: none of them has a last event of its own.
+    let stamp = Stamp { early_ns: Stamp::NOT_EXACT, ..Stamp::exact(Nanos(1)) };
     for piece in bytes.chunks(size) {
         exchange.push(stamp, piece);
     }

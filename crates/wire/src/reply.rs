@@ -251,6 +251,27 @@ impl ReplyReader {
         }
     }
 
+    /// All bytes of a read have been given. `framing_only` says that nothing but framing of the last event has come
+    /// after them. Says whether events of this read are left without a bound on how much earlier they may have come,
+    /// which [`ReplyReader::not_before`] can give them.
+    ///
+    /// Without this call every event of a stream is left so.
+    pub fn end_of_read(&mut self, stamp: Stamp, framing_only: bool) -> bool {
+        let at_item_end = matches!(&self.body, Body::Stream(decoder) if decoder.is_at_item_end());
+        self.answer.end_of_read(stamp, framing_only && at_item_end)
+    }
+
+    /// Nothing of the last read arrived before this instant: a bound for those of its events that have none.
+    pub fn not_before(&mut self, at: Nanos) {
+        self.answer.not_before(at);
+    }
+
+    /// Events of the stream so far, those without output among them.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        self.answer.chunks.len()
+    }
+
     /// Whether a token has come. Never before the end of an answer that is one body.
     #[must_use]
     pub fn has_token(&self) -> bool {

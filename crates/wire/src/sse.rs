@@ -49,6 +49,8 @@ pub struct SseDecoder {
     /// Whether the current event has a `data` line in `data`.
     has_data: bool,
     name: Vec<u8>,
+    /// Nothing but line ends has come after the last event or comment.
+    at_item_end: bool,
 }
 
 impl SseDecoder {
@@ -63,6 +65,7 @@ impl SseDecoder {
             data: Vec::new(),
             has_data: false,
             name: Vec::new(),
+            at_item_end: false,
         }
     }
 
@@ -105,6 +108,12 @@ impl SseDecoder {
         self.check(self.data.len() + self.line.len() + rest.len())?;
         self.line.extend_from_slice(rest);
         Ok(())
+    }
+
+    /// Whether the bytes so far end with the end of an event or comment: only line ends have come after it.
+    #[must_use]
+    pub const fn is_at_item_end(&self) -> bool {
+        self.at_item_end && self.line.is_empty()
     }
 
     /// What is left of an event whose blank line never came, its last line taken as whole: the data, or nothing
@@ -150,30 +159,35 @@ impl SseDecoder {
         sink: &mut impl FnMut(SseItem<'_>),
     ) {
         match line.first() {
-            None => self.dispatch(borrowed.take(), sink),
-            Some(b':') => sink(SseItem::Comment(&line[1..])),
-            Some(_) => match field(line) {
-                (b"data", value) => match borrowed.take() {
-                    None if !self.has_data => *borrowed = Some(value),
-                    before => {
-                        if let Some(before) = before {
-                            self.keep(before);
-                        }
-                        self.keep(value);
+            None => return self.dispatch(borrowed.take(), sink),
+            Some(b':') => {
+                self.at_item_end = true;
+                return sink(SseItem::Comment(&line[1..]));
+            }
+            Some(_) => self.at_item_end = false,
+        }
+        match field(line) {
+            (b"data", value) => match borrowed.take() {
+                None if !self.has_data => *borrowed = Some(value),
+                before => {
+                    if let Some(before) = before {
+                        self.keep(before);
                     }
-                },
-                (b"event", value) => {
-                    self.name.clear();
-                    self.name.extend_from_slice(value);
+                    self.keep(value);
                 }
-                // `id` and `retry` are for reconnecting, which a measurement never does.
-                _ => {}
             },
+            (b"event", value) => {
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            // `id` and `retry` are for reconnecting, which a measurement never does.
+            _ => {}
         }
     }
 
     /// The blank line.
     fn dispatch(&mut self, borrowed: Option<&[u8]>, sink: &mut impl FnMut(SseItem<'_>)) {
+        self.at_item_end |= borrowed.is_some() || self.has_data;
         if let Some(data) = borrowed {
             sink(SseItem::Event { name: &self.name, data });
         } else if self.has_data {

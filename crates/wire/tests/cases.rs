@@ -27,7 +27,7 @@ fn load(path: &Path) -> Replay {
 }
 
 fn stamp(at: Nanos) -> Stamp {
-    Stamp { at, late_ns: 0, kernel: true }
+    Stamp::exact(at)
 }
 
 fn config(replay: &Replay) -> ReplyConfig {

@@ -15,7 +15,7 @@ const STOP: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reaso
 const DONE: &str = "data: [DONE]\n\n";
 
 fn stamp(at: u64) -> Stamp {
-    Stamp { at: Nanos(at), late_ns: 7, kernel: true }
+    Stamp { late_ns: 7, ..Stamp::exact(Nanos(at)) }
 }
 
 fn chat() -> ReplyConfig {
@@ -315,11 +315,12 @@ fn progress_tells_what_the_socket_layer_needs() {
     let idle = Progress::default();
     assert_eq!(exchange.push(stamp(1), &text.as_bytes()[..head]), idle);
     let ping = exchange.push(stamp(2), &text.as_bytes()[head..head + 6]);
-    assert_eq!(ping, Progress { saw_byte: true, ..idle });
+    assert_eq!(ping, Progress { saw_byte: true, events: 1, ..idle });
     let first = exchange.push(stamp(3), &text.as_bytes()[head + 6..token]);
-    assert_eq!(first, Progress { saw_byte: true, first_token: true, ..idle });
+    assert_eq!(first, Progress { saw_byte: true, first_token: true, events: 1, ..idle });
     let last = exchange.push(stamp(4), &text.as_bytes()[token..]);
-    assert_eq!(last, Progress { complete: true, keep_alive: true, saw_byte: true, first_token: true });
+    let end = Progress { complete: true, keep_alive: true, events: 2, unbounded: true, ..first };
+    assert_eq!(last, end, "the token came before the end mark, and by how much nobody has said");
     let reply = exchange.finish(End::Complete);
     assert_eq!(
         (reply.outcome, reply.headers_at, reply.done_at),

@@ -63,7 +63,7 @@ fn read(body: &[u8], size: usize) -> Reply {
     let mut reader = ReplyReader::new(ReplyConfig::new(Protocol::OpenaiChat));
     reader.head(Nanos(0), 200, Some("text/event-stream"));
     for piece in body.chunks(size) {
-        reader.body(Stamp { at: Nanos(1), late_ns: 0, kernel: false }, piece);
+        reader.body(Stamp::of_read(Nanos(1)), piece);
     }
     reader.finish(End::Complete)
 }

@@ -64,7 +64,7 @@ impl Recorded {
         let mut reader = ReplyReader::new(self.config);
         reader.head(Nanos(0), self.status, Some(&self.content_type));
         for piece in self.body.as_bytes().chunks(size) {
-            reader.body(Stamp { at: Nanos(1), late_ns: 0, kernel: false }, piece);
+            reader.body(Stamp::of_read(Nanos(1)), piece);
         }
         reader.finish(End::Complete)
     }

@@ -7,7 +7,7 @@ use goodput_core::plan::GapLaw;
 use goodput_core::rng::Seed;
 use goodput_core::summarise::SummaryRequest;
 use goodput_core::summary::{LoadReport, Severity};
-use goodput_core::timeline::{ChunkFlags, Timeline};
+use goodput_core::timeline::{Chunk, ChunkFlags, Timeline};
 
 fn report(requests: &[Timeline], load: LoadContext) -> LoadReport {
     summary(requests, &SummaryRequest::new(load)).load
@@ -92,11 +92,17 @@ fn sending_less_than_scheduled_is_the_clients_fault() {
     assert!(load.reasons.iter().any(|r| r.contains("scheduled")), "{:?}", load.reasons);
 }
 
-/// A stream whose events were read this many milliseconds after they came.
+/// A stream whose events were read this many milliseconds after they came, if they have a stamp; else after the last
+/// instant at which they had not come yet, which is not known for zero.
 fn read_late(late_ms: f64, stamp: ChunkFlags) -> Timeline {
     let mut t = stream(0.0, 50.0, &[10.0, 10.0]);
+    let late = u32::try_from(ms(late_ms).0).expect("under 4 s");
     for chunk in &mut t.chunks {
-        chunk.late_ns = u32::try_from(ms(late_ms).0).expect("under 4 s");
+        (chunk.late_ns, chunk.early_ns) = match (stamp, late) {
+            (STAMPED, late) => (late, 0),
+            (_, 0) => (0, Chunk::EARLY_UNKNOWN),
+            (_, late) => (0, late),
+        };
         chunk.flags |= stamp;
     }
     t
@@ -148,7 +154,7 @@ fn without_a_stamp_and_without_lateness_nothing_is_known() {
     // One in 300 gaps is beyond the p99, the first token of the one request in 150 as well.
     let mut requests = vec![read_late(0.5, STAMPED); 150];
     requests[0].chunks[0].flags = ChunkFlags::CHOICES | ChunkFlags::TEXT;
-    requests[0].chunks[0].late_ns = 0;
+    requests[0].chunks[0].early_ns = Chunk::EARLY_UNKNOWN;
     let load = report(&requests, closed());
     assert_eq!(bound(&load), (Some(0.0), Some(0.0)));
 }
@@ -164,35 +170,28 @@ fn the_last_event_of_a_read_has_a_stamp_of_its_own() {
 }
 
 #[test]
-fn events_that_a_server_sent_at_once_are_as_uncertain_as_their_read_is_late() {
-    // 100 requests of which the first two tokens came together, and were read in time.
-    let mut t = read_late(0.5, STAMPED);
+fn an_error_is_what_the_record_bounds() {
+    // 100 requests of which the first two tokens came together, in a read that was late by 30 ms; the receive thread
+    // knew that nothing had come before 0.5 ms ahead of it.
+    let mut t = read_late(30.0, STAMPED);
     share(&mut t, 1);
+    t.chunks[0].early_ns = 500_000;
     let load = report(&vec![t; 100], closed());
     assert_eq!((bound(&load), load.client_limited), ((Some(0.5), Some(0.5)), false));
 }
 
 #[test]
-fn events_that_piled_up_may_have_come_any_time_since_the_read_before() {
-    // Tokens at 50, 60 and 70 ms; the client was away until 75 ms and found the last two together. Its lateness is that
-    // of the newest, 5 ms, but the second token had waited for 15.
+fn a_gap_is_as_uncertain_as_its_worse_end() {
     let mut t = read_late(0.0, STAMPED);
-    share(&mut t, 2);
-    for chunk in &mut t.chunks[1..] {
-        (chunk.at, chunk.late_ns) = (ms(70.0), 5_000_000);
-    }
-    t.instants.closed = Some(ms(70.0));
+    (t.chunks[1].early_ns, t.chunks[2].early_ns) = (20_000_000, 5_000_000);
     let load = report(&[t.clone()], closed());
-    assert_eq!(bound(&load), (Some(0.0), Some(20.0)), "between the reads at 50 and 75 ms");
-    assert_eq!(load.reasons, ["tokens may have waited 20.000 ms to be read at p99, more than 1.980 ms"]);
-    // All three together: back to the head of the answer, and without one to the request.
-    for (head, expected) in [(Some(ms(40.0)), 30.0), (Some(ms(70.0)), 70.0), (None, 70.0)] {
-        let mut t = t.clone();
-        t.instants.headers = head;
-        share(&mut t, 1);
-        t.chunks.iter_mut().for_each(|chunk| (chunk.at, chunk.late_ns) = (ms(70.0), 5_000_000));
-        assert_eq!(bound(&report(&[t], closed())), (Some(expected), Some(expected)), "{head:?}");
-    }
+    assert_eq!(bound(&load), (Some(0.0), Some(20.0)));
+    assert_eq!(load.reasons, ["tokens may have waited 20.000 ms to be read at p99, more than 1.000 ms"]);
+    // Unknown at one end is unknown.
+    t.chunks[2].early_ns = Chunk::EARLY_UNKNOWN;
+    assert_eq!(bound(&report(&[t.clone()], closed())), (Some(0.0), None));
+    t.chunks[0].early_ns = Chunk::EARLY_UNKNOWN;
+    assert_eq!(bound(&report(&[t], closed())), (None, None));
 }
 
 #[test]
@@ -213,7 +212,7 @@ fn what_the_client_adds_to_ttft_has_its_lateness_in_sending() {
 
 #[test]
 fn only_answers_have_an_error() {
-    let mut failed = read_late(30.0, UNSTAMPED);
+    let mut failed = read_late(30.0, STAMPED);
     failed.outcome = Outcome::Truncated { inside_body: true };
     let load = report(&[failed], closed());
     assert_eq!((bound(&load), load.client_limited), ((None, None), false));
@@ -228,10 +227,7 @@ fn what_is_unknown_says_why() {
     };
     assert_eq!(why(&[read_late(0.0, STAMPED)]), (None, None));
     let (ttft, itl) = why(&[read_late(0.0, UNSTAMPED)]);
-    assert_eq!(
-        ttft.as_deref(),
-        Some("1 of 1 first tokens have neither a kernel stamp nor a lateness on record")
-    );
+    assert_eq!(ttft.as_deref(), Some("1 of 1 first tokens came at a time that nothing bounds from below"));
     assert!(itl.expect("unknown").starts_with("2 of 2 gaps between tokens"));
     let (ttft, itl) = why(&[failed(0.0, 1.0, Outcome::Truncated { inside_body: true })]);
     assert_eq!(ttft.as_deref(), Some("no answer has a first token"));
