@@ -56,6 +56,7 @@ impl Reading {
     pub(crate) fn summary(&self, run: &RunReader, ruler: &Ruler) -> Result<Summary, Failure> {
         let request = SummaryRequest {
             ruler,
+            profile: run.plan().load.arrivals.as_ref().map(|a| (&a.rate, run.plan().warmup)),
             window: self.window,
             slo: self.slo.as_ref(),
             percentiles: self.percentiles.clone(),

@@ -10,14 +10,20 @@
 //! (Bonferroni). An instant of sending is known, and can be kept, to [`RESOLUTION`] only: the wake-up of a timer and the
 //! writing of the request before it. With many gaps the test would find that, so gaps count as equal up to it.
 //!
+//! A rate that changes has no one law of its gaps in seconds, but one in expected arrivals: an instant is taken to the
+//! integral of the asked rate up to it ([`RateIntegral`]), in which the process has a rate of one whatever the profile
+//! (the time-rescaling theorem: Brown, Barbieri, Ventura, Kass and Frank, Neural Computation 14, 2002). A steady rate is
+//! the case in which that is a change of unit. A closed loop has no law.
+//!
 //! Constant gaps have no law to test by: their coefficient of variation and the dispersion of their counts are bounded.
 //! A cap of an open loop is no part of the law. Where it held requests back, what was sent is what the cap let through;
 //! the verdict is on that, and the reasons name the cap. A steady window is a contiguous part of the stream, to which
-//! the law applies as to the whole. A rate that changes has no one law, and a closed loop has none.
+//! the law applies as to the whole.
 
 use crate::facts::Fact;
 use crate::load_check::{ENOUGH, LATE_MS, LoadContext};
 use crate::plan::GapLaw;
+use crate::rate::RateIntegral;
 use crate::summary::GapCheck;
 use crate::time::Nanos;
 use goodput_stats::Dispersion;
@@ -34,10 +40,37 @@ const RESOLUTION: Nanos = Nanos(50_000);
 /// Largest coefficient of variation that still counts as constant gaps, at a rate where [`RESOLUTION`] does not matter.
 const CONSTANT_CV: f64 = 0.1;
 
-/// The check of requests that were sent at `sent` (ascending); `None` where the load has no one law.
-pub(crate) fn gap_check(facts: &[&Fact], sent: &[Nanos], load: &LoadContext) -> Option<GapCheck> {
-    let (law, rate) = load.law.zip(load.asked_rps)?;
-    let mean = 1.0 / rate;
+/// The asked rate over time, and where on the run's clock it begins.
+#[derive(Debug, Clone)]
+pub(crate) struct AskedRate {
+    /// Expected arrivals.
+    pub(crate) integral: RateIntegral,
+    /// The instant from which the profile counts.
+    pub(crate) from: Nanos,
+}
+
+impl AskedRate {
+    /// Instants in expected arrivals, and what [`RESOLUTION`] is there at the rate that the average arrival has.
+    fn rescale(&self, sent: &[Nanos]) -> (Vec<f64>, f64) {
+        let areas: Vec<f64> =
+            sent.iter().map(|at| self.integral.area(at.since(self.from).as_secs_f64())).collect();
+        let rates = areas.windows(2).zip(sent.windows(2)).filter_map(|(area, at)| {
+            let seconds = at[1].since(at[0]).as_secs_f64();
+            (seconds > 0.0).then(|| (area[1] - area[0]) / seconds)
+        });
+        let (sum, n) = rates.fold((0.0, 0_u32), |(sum, n), rate| (sum + rate, n + 1));
+        (areas, RESOLUTION.as_secs_f64() * sum / f64::from(n.max(1)))
+    }
+}
+
+/// The check of requests that were sent at `sent` (ascending); `None` where the load has no law or no rate.
+pub(crate) fn gap_check(
+    facts: &[&Fact],
+    sent: &[Nanos],
+    load: &LoadContext,
+    asked: Option<&AskedRate>,
+) -> Option<GapCheck> {
+    let (law, asked) = load.law.zip(asked)?;
     let (name, asked_cv) = match law {
         GapLaw::Constant => ("constant", 0.0),
         GapLaw::Poisson => ("poisson", 1.0),
@@ -47,30 +80,27 @@ pub(crate) fn gap_check(facts: &[&Fact], sent: &[Nanos], load: &LoadContext) -> 
     if !asked_cv.is_finite() {
         return None;
     }
-    let mut gaps: Vec<f64> = sent.windows(2).map(|w| w[1].since(w[0]).as_secs_f64()).collect();
+    let (arrivals, resolution) = asked.rescale(sent);
+    let mut gaps: Vec<f64> = arrivals.windows(2).map(|w| w[1] - w[0]).collect();
     let cv = coefficient_of_variation(&gaps)?;
     gaps.sort_by(f64::total_cmp);
-    let ks = against_law(&gaps, law, mean);
-    let largest_cv = CONSTANT_CV + RESOLUTION.as_secs_f64() / mean;
-    let instants: Vec<f64> = sent.iter().map(|at| at.as_secs_f64()).collect();
+    let ks = against_law(&gaps, law, resolution);
+    let largest_cv = CONSTANT_CV + resolution;
     let dispersion = match law {
-        GapLaw::Constant => Dispersion::of_constant(&instants, largest_cv),
-        _ => Dispersion::of_renewal(&instants, asked_cv * asked_cv, EACH),
+        GapLaw::Constant => Dispersion::of_constant(&arrivals, largest_cv),
+        _ => Dispersion::of_renewal(&arrivals, asked_cv * asked_cv, EACH),
     };
-    let reasons: Vec<String> = [
+    let broken = [
         ks.and_then(off_the_law),
         (law == GapLaw::Constant && cv > largest_cv).then(|| uneven(cv, largest_cv)),
         dispersion.as_ref().and_then(clusters),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let verdict = match (gaps.len() < ENOUGH, reasons.is_empty()) {
-        (true, _) => "too_few",
-        (false, true) => "pass",
-        (false, false) => "fail",
+    ];
+    let reasons: Vec<String> = broken.into_iter().flatten().collect();
+    let (verdict, reasons) = match (gaps.len() < ENOUGH, reasons.is_empty()) {
+        (true, _) => ("too_few", Vec::new()),
+        (false, true) => ("pass", reasons),
+        (false, false) => ("fail", with_cap(reasons, facts, load)),
     };
-    let reasons = if verdict == "fail" { with_cap(reasons, facts, load) } else { Vec::new() };
     Some(GapCheck {
         law: name.into(),
         cv,
@@ -87,14 +117,13 @@ pub(crate) fn gap_check(facts: &[&Fact], sent: &[Nanos], load: &LoadContext) -> 
     })
 }
 
-/// The test of sorted gaps against a law that has a distribution to test by.
-fn against_law(gaps: &[f64], law: GapLaw, mean: f64) -> Option<KsTest> {
-    let resolution = RESOLUTION.as_secs_f64();
+/// The test of sorted gaps of mean one against a law that has a distribution to test by.
+fn against_law(gaps: &[f64], law: GapLaw, resolution: f64) -> Option<KsTest> {
     match law {
         GapLaw::Constant => None,
-        GapLaw::Poisson => kolmogorov_smirnov_within(gaps, exponential_cdf(mean)?, resolution),
+        GapLaw::Poisson => kolmogorov_smirnov_within(gaps, exponential_cdf(1.0)?, resolution),
         GapLaw::Gamma { burstiness } | GapLaw::GammaRescaled { burstiness } => {
-            kolmogorov_smirnov_within(gaps, gamma_cdf(burstiness, mean)?, resolution)
+            kolmogorov_smirnov_within(gaps, gamma_cdf(burstiness, 1.0)?, resolution)
         }
     }
 }
@@ -134,7 +163,7 @@ fn with_cap(mut reasons: Vec<String>, facts: &[&Fact], load: &LoadContext) -> Ve
 mod tests {
     use super::*;
     use crate::load_check::LoadKind;
-    use crate::plan::Protocol;
+    use crate::plan::{Protocol, RampShape, RateProfile};
     use crate::rng::Seed;
 
     fn load(law: GapLaw, rate: f64) -> LoadContext {
@@ -170,8 +199,16 @@ mod tests {
         gaps.iter().map(step).collect()
     }
 
+    fn asked(rate: &RateProfile, from: Nanos) -> AskedRate {
+        AskedRate { integral: RateIntegral::of(rate).expect("finite"), from }
+    }
+
+    fn steady(rate: f64) -> AskedRate {
+        asked(&RateProfile::Steady { rate }, Nanos::ZERO)
+    }
+
     fn check(gaps: &[f64], law: GapLaw, rate: f64) -> GapCheck {
-        gap_check(&[], &instants(gaps), &load(law, rate)).expect("a steady law")
+        gap_check(&[], &instants(gaps), &load(law, rate), Some(&steady(rate))).expect("a steady law")
     }
 
     #[test]
@@ -201,7 +238,8 @@ mod tests {
                 at
             })
             .collect();
-        let found = gap_check(&[], &sent, &load(GapLaw::Poisson, 2_000.0)).expect("a steady law");
+        let found = gap_check(&[], &sent, &load(GapLaw::Poisson, 2_000.0), Some(&steady(2_000.0)))
+            .expect("a steady law");
         assert_eq!(found.verdict, "pass", "{found:?}");
         assert!(found.reasons.is_empty());
     }
@@ -279,20 +317,46 @@ mod tests {
         let held = facts(&|i| due[i].max(Nanos::from_secs(1) + Nanos::from_millis(12 * i as u64)));
         let sent: Vec<Nanos> = held.iter().filter_map(|f| f.sent).collect();
         let held: Vec<&Fact> = held.iter().collect();
-        let found = gap_check(&held, &sent, &context).expect("a steady law");
+        let found = gap_check(&held, &sent, &context, Some(&steady(100.0))).expect("a steady law");
         assert_eq!(found.verdict, "fail");
         assert!(found.reasons.last().expect("reasons").starts_with("the cap of 8 held "), "{found:?}");
         // A cap that held nothing back changes nothing.
         let free = facts(&|i| due[i]);
         let free: Vec<&Fact> = free.iter().collect();
-        assert_eq!(gap_check(&free, &due, &context).expect("a steady law").verdict, "pass");
+        assert_eq!(
+            gap_check(&free, &due, &context, Some(&steady(100.0))).expect("a steady law").verdict,
+            "pass"
+        );
+    }
+
+    #[test]
+    fn a_changing_rate_is_held_against_its_own_profile() {
+        // From 10/s to 190/s in 20 s: 2,000 arrivals, drawn by the inverse of the integral.
+        let over = Nanos::from_secs(20);
+        let ramp = RateProfile::Ramp { from: 10.0, to: 190.0, over, shape: RampShape::Linear };
+        let from = Nanos::from_secs(3);
+        let asked_ramp = asked(&ramp, from);
+        let mut area = 0.0;
+        let sent: Vec<Nanos> = gaps(GapLaw::Poisson, 1.0, 1_990, 9)
+            .iter()
+            .filter_map(|gap| {
+                area += gap;
+                asked_ramp.integral.instant(area)
+            })
+            .map(|seconds| from + Nanos::from_secs_f64(seconds))
+            .collect();
+        let context = LoadContext { asked_rps: None, ..load(GapLaw::Poisson, 100.0) };
+        let verdict =
+            |asked: &AskedRate| gap_check(&[], &sent, &context, Some(asked)).expect("a law").verdict;
+        assert_eq!(verdict(&asked_ramp), "pass");
+        assert_eq!(verdict(&steady(100.0)), "fail", "the same number of arrivals, but not steady");
     }
 
     #[test]
     fn few_gaps_and_loads_without_a_law() {
         let few = check(&gaps(GapLaw::Poisson, 100.0, 15, 8), GapLaw::Poisson, 300.0);
         assert_eq!((few.verdict.as_str(), few.reasons.len()), ("too_few", 0), "{few:?}");
-        let ramp = LoadContext { asked_rps: None, ..load(GapLaw::Poisson, 100.0) };
-        assert_eq!(gap_check(&[], &instants(&[0.01; 50]), &ramp), None);
+        let at_once = LoadContext { asked_rps: None, law: None, ..load(GapLaw::Poisson, 100.0) };
+        assert_eq!(gap_check(&[], &instants(&[0.01; 50]), &at_once, None), None);
     }
 }

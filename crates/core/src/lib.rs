@@ -19,6 +19,7 @@ pub mod load_check;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
+pub mod rate;
 mod reading;
 pub mod rng;
 pub mod ruler;

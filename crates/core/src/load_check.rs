@@ -5,7 +5,7 @@
 //! two instants and for no span.
 
 use crate::facts::Fact;
-use crate::gap_check::gap_check;
+use crate::gap_check::{AskedRate, gap_check};
 use crate::plan::{Arrivals, GapLaw, Plan, Protocol, RateProfile, Warmup};
 use crate::reading::ReadingReport;
 use crate::summary::{Connections, Lateness, LoadReport};
@@ -114,6 +114,7 @@ pub(crate) struct Scale {
 pub(crate) fn report(
     facts: &[&Fact],
     load: &LoadContext,
+    asked: Option<&AskedRate>,
     reading: ReadingReport,
     scale: Scale,
 ) -> LoadReport {
@@ -140,7 +141,7 @@ pub(crate) fn report(
         lateness_ms: lateness.as_ref().map(delay),
         read_lateness_ms: reading.lateness,
         error_bound_ms: reading.bound,
-        gaps: gap_check(facts, &sent, load),
+        gaps: gap_check(facts, &sent, load, asked),
         client_limited,
         reasons,
         remedies,

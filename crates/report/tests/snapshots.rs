@@ -205,6 +205,22 @@ fn an_empty_run() {
     check("empty", &report(&with_findings(s), &context()));
 }
 
+#[test]
+fn a_load_says_what_its_gaps_are_held_against() {
+    let unwrapped = |s: &Summary| report(s, &context()).split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut s = sample::summary();
+    s.load.asked_rps = None;
+    let text = unwrapped(&s);
+    assert!(
+        text.contains("open loop: asked Poisson at a changing rate, the seed scheduled 99.87/s"),
+        "{text}"
+    );
+    s.load.gaps = None;
+    let text = unwrapped(&s);
+    assert!(text.contains("open loop: no rate asked"), "{text}");
+    assert!(text.contains("there is no law to hold the gaps against"), "{text}");
+}
+
 /// More percentiles than fit beside each other go into a second table.
 #[test]
 fn many_percentiles() {

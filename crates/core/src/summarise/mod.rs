@@ -10,9 +10,12 @@ mod findings;
 mod pools;
 
 use crate::facts::Fact;
+use crate::gap_check::AskedRate;
 use crate::interval::IntervalMethod;
 use crate::load_check::{self, LoadContext, Scale};
 use crate::metric::Metric;
+use crate::plan::{RateProfile, Warmup};
+use crate::rate::RateIntegral;
 use crate::ruler::{CANONICAL, Ruler};
 use crate::slo::Slo;
 use crate::summary::{SCHEMA, Summary};
@@ -42,6 +45,21 @@ pub trait TimelineSource {
     /// # Errors
     /// Whatever the source meets.
     fn for_each(&self, visit: &mut dyn FnMut(&Timeline)) -> Result<(), Self::Error>;
+
+    /// Visits every timeline in parts, which a source may read at the same time: consecutive timelines, gathered by a
+    /// value of their own, and the values in the order of the parts. This one is a single part.
+    ///
+    /// # Errors
+    /// Whatever the source meets.
+    fn fold<P: Send>(
+        &self,
+        begin: impl Fn() -> P + Sync,
+        visit: impl Fn(&mut P, &Timeline) + Sync,
+    ) -> Result<Vec<P>, Self::Error> {
+        let mut part = begin();
+        self.for_each(&mut |timeline| visit(&mut part, timeline))?;
+        Ok(vec![part])
+    }
 }
 
 impl TimelineSource for [Timeline] {
@@ -68,6 +86,8 @@ pub struct SummaryRequest<'a> {
     pub ruler: &'a Ruler,
     /// What was asked of the load driver.
     pub load: LoadContext,
+    /// The rate over time and what came before it, where the rate is not the steady one that `load` has.
+    pub profile: Option<(&'a RateProfile, Warmup)>,
     /// The window the figures cover. Where there is no steady state, the whole run is given with a finding.
     pub window: WindowKind,
     /// The objectives, if any.
@@ -96,6 +116,7 @@ impl<'a> SummaryRequest<'a> {
         Self {
             ruler: &CANONICAL,
             load,
+            profile: None,
             window: WindowKind::Whole,
             slo: None,
             percentiles: PERCENTILES.to_vec(),
@@ -137,9 +158,12 @@ pub fn summarise<S: TimelineSource + ?Sized>(
     request: &SummaryRequest<'_>,
 ) -> Result<Summary, S::Error> {
     let mut facts: Vec<Fact> = Vec::new();
-    let mut warmup = 0_u64;
+    let (mut warmup, mut warmup_end) = (0_u64, Nanos::ZERO);
     source.for_each(&mut |t| match t.phase {
-        Phase::Warmup => warmup += 1,
+        Phase::Warmup => {
+            warmup += 1;
+            warmup_end = warmup_end.max(t.instants.scheduled.unwrap_or_default());
+        }
         Phase::Measured => facts.push(Fact::of(t, &request.ruler.measure(t, request.load.protocol))),
     })?;
     let windows = Windows::find(&facts, request);
@@ -149,15 +173,30 @@ pub fn summarise<S: TimelineSource + ?Sized>(
             pools.add(t);
         }
     })?;
-    Ok(assemble(pools, &facts, warmup, windows, request))
+    let mut summary = assemble(pools, &facts, windows, request, warmup_end);
+    summary.counts.warmup = warmup;
+    Ok(summary)
+}
+
+/// The asked rate over time; `None` where none was asked. After a warm-up by number the profile counts from the end of
+/// its last gap.
+fn asked_rate(request: &SummaryRequest<'_>, warmup_end: Nanos) -> Option<AskedRate> {
+    let steady = request.load.asked_rps.map(|rate| RateProfile::Steady { rate });
+    let (profile, warmup) = request.profile.or(steady.as_ref().map(|rate| (rate, Warmup::None)))?;
+    let from = match warmup {
+        Warmup::None => Nanos::ZERO,
+        Warmup::Duration(duration) => duration,
+        Warmup::Requests(_) => warmup_end,
+    };
+    RateIntegral::of(profile).map(|integral| AskedRate { integral, from })
 }
 
 fn assemble(
     pools: Pools<'_>,
     facts: &[Fact],
-    warmup: u64,
     windows: Windows,
     request: &SummaryRequest<'_>,
+    warmup_end: Nanos,
 ) -> Summary {
     let span = &windows.covered;
     let members: Vec<&Fact> = facts.iter().filter(|f| span.holds(f.start)).collect();
@@ -166,6 +205,7 @@ fn assemble(
         pooled.gathered[metric as usize].sorted.quantile(level, Method::Linear).unwrap_or_default()
     };
     let scale = Scale { ttft_p50: at(Metric::Ttft, 0.5), gap_p99: at(Metric::ChunkGap, 0.99) };
+    let asked = asked_rate(request, warmup_end);
     let mut summary = Summary {
         schema: SCHEMA.into(),
         run: request.run.clone(),
@@ -174,7 +214,7 @@ fn assemble(
         counts: pooled.counts,
         window: span.report(facts),
         windows: windows.other.iter().map(|w| w.report(facts)).collect(),
-        load: load_check::report(&members, &request.load, pooled.reading, scale),
+        load: load_check::report(&members, &request.load, asked.as_ref(), pooled.reading, scale),
         connections: load_check::connections(&members),
         throughput: throughput::report(facts, span, pooled.peak_output),
         concurrency: concurrency::report(facts, span, request.ruler),
@@ -185,7 +225,6 @@ fn assemble(
         truth: None,
         findings: Vec::new(),
     };
-    summary.counts.warmup = warmup;
     summary.counts.never_released = request.never_released;
     summary.findings = findings::of(&summary, request, windows.no_steady);
     summary

@@ -109,7 +109,8 @@ pub const SUMMARY_KEYS: &[Key] = &[
     key(
         "load.gaps",
         OBJECT_OR_NULL,
-        "whether the gaps that were sent follow the asked law; null where there is no one law",
+        "whether the gaps that were sent follow the asked law, at a changing rate in expected arrivals; null where there is \
+         no law: in a closed loop, and where everything is due at once",
     ),
     key("load.gaps.law", TEXT, "the law, by name"),
     key("load.gaps.cv", NUMBER, "coefficient of variation of the sent gaps"),

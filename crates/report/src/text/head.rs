@@ -99,12 +99,15 @@ fn load(s: &Summary) -> String {
     let law = load.gaps.as_ref().map_or_else(String::new, |gaps| format!(" {}", law_title(&gaps.law)));
     let mut text = match load.asked_rps {
         Some(asked) => format!("{} loop{}: asked{law} {}/s", load.kind, slots("cap"), given(asked)),
-        None => format!("{} loop{}: no steady rate asked", load.kind, slots("cap")),
+        None if load.gaps.is_some() => {
+            format!("{} loop{}: asked{law} at a changing rate", load.kind, slots("cap"))
+        }
+        None => format!("{} loop{}: no rate asked", load.kind, slots("cap")),
     };
     text += &format!(", the seed scheduled {}, sent {}", rate(load.scheduled_rps), rate(load.offered_rps));
     text += &match &load.gaps {
         Some(gaps) => format!(", gaps {}", gaps_line(gaps)),
-        None => "; there is no one law to hold the gaps against".to_owned(),
+        None => "; there is no law to hold the gaps against".to_owned(),
     };
     text
 }

@@ -11,13 +11,11 @@
 //!
 //! Never reads a clock, never waits, and never knows what is sent.
 
-mod rate;
-
 use goodput_core::plan::{Arrivals, GapLaw, Plan, RampShape, RateProfile, Stop, Warmup};
+use goodput_core::rate::RateIntegral;
 use goodput_core::rng::{Seed, Stream};
 use goodput_core::schedule::Schedule;
 use goodput_core::time::Nanos;
-use rate::RateIntegral;
 use thiserror::Error;
 
 /// An arrival process that cannot be scheduled.

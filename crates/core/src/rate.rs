@@ -1,12 +1,12 @@
 //! The integral of a rate over time, and its inverse: the time change that turns a process of rate one into a
-//! process with any rate profile.
+//! process with any rate profile. Arrivals are drawn through the one and held against their law through the other.
 //!
 //! If arrivals fall at `S_1, S_2, ...` in a process of rate one, they fall at the instants `t` with `A(t) =
 //! S_i` under the rate `a(t)`, where `A` is the integral of `a` from zero. The law of the gaps stays what it
 //! was, measured in expected arrivals instead of seconds; for a Poisson process this is the inhomogeneous
 //! Poisson process of that rate (Cinlar 1975, Introduction to Stochastic Processes, section 4.7).
 
-use goodput_core::plan::{RampShape, RateProfile};
+use crate::plan::{RampShape, RateProfile};
 
 /// A stretch of time with one formula for the rate. The rate is `from` at its start.
 #[derive(Debug, Clone, Copy)]
@@ -62,13 +62,14 @@ impl Piece {
 
 /// `A(t)` of a finite rate profile, for `t` from zero.
 #[derive(Debug, Clone)]
-pub(super) struct RateIntegral {
+pub struct RateIntegral {
     pieces: Vec<Piece>,
 }
 
 impl RateIntegral {
     /// The integral of `profile`; `None` if it is the infinite one, which has no integral.
-    pub(super) fn of(profile: &RateProfile) -> Option<Self> {
+    #[must_use]
+    pub fn of(profile: &RateProfile) -> Option<Self> {
         let mut integral = Self { pieces: Vec::new() };
         match profile {
             RateProfile::Infinite => return None,
@@ -105,12 +106,14 @@ impl RateIntegral {
     }
 
     /// The rate at time zero.
-    pub(super) fn initial_rate(&self) -> f64 {
+    #[must_use]
+    pub fn initial_rate(&self) -> f64 {
         self.pieces.first().map_or(0.0, |piece| piece.from)
     }
 
     /// Expected arrivals up to `seconds`.
-    pub(super) fn area(&self, seconds: f64) -> f64 {
+    #[must_use]
+    pub fn area(&self, seconds: f64) -> f64 {
         let piece = self.pieces.iter().rev().find(|piece| piece.starts_s <= seconds);
         piece.map_or(0.0, |piece| piece.area_before + piece.area(seconds - piece.starts_s))
     }
@@ -118,7 +121,8 @@ impl RateIntegral {
     /// The latest instant, in seconds, by which no more than `area` arrivals are expected: an arrival that
     /// would fall on the edge of a pause comes after it. `None` if the profile ends at a rate of zero and
     /// never comes to more than that many.
-    pub(super) fn instant(&self, area: f64) -> Option<f64> {
+    #[must_use]
+    pub fn instant(&self, area: f64) -> Option<f64> {
         let next = self.pieces.partition_point(|piece| piece.area_before <= area);
         let piece = &self.pieces[next.checked_sub(1)?];
         let ends_at_rest = piece.lasts_s.is_infinite() && piece.from == 0.0;
@@ -129,8 +133,8 @@ impl RateIntegral {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goodput_core::plan::RateStep;
-    use goodput_core::time::Nanos;
+    use crate::plan::RateStep;
+    use crate::time::Nanos;
     use proptest::prelude::*;
 
     fn ramp(from: f64, to: f64, over_s: u64, shape: RampShape) -> RateProfile {
