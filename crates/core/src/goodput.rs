@@ -82,6 +82,23 @@ impl<'a> Tally<'a> {
         }
     }
 
+    /// Adds what was counted in another part of the run, under the same objectives.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for ((_, met, broken), (_, more_met, more_broken)) in
+            self.per_objective.iter_mut().zip(&other.per_objective)
+        {
+            *met += more_met;
+            *broken += more_broken;
+        }
+        self.good += other.good;
+        self.bad += other.bad;
+        self.completed += other.completed;
+        self.completed_tokens += other.completed_tokens;
+        self.vacuous += other.vacuous;
+        self.not_evaluable += other.not_evaluable;
+        self.censored += other.censored;
+    }
+
     /// The report over a window of this many seconds. `gathered` gives a metric's samples, `failed` is the number of
     /// requests in the window that failed.
     pub(crate) fn report<'s>(

@@ -101,6 +101,15 @@ impl Gathering {
         }
     }
 
+    /// Adds everything that `other` has gathered of the same metric in the same window.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.samples.merge(&other.samples);
+        if let (Some(blocks), Some(more)) = (&mut self.blocks, &other.blocks) {
+            blocks.merge(more);
+        }
+        self.undefined += other.undefined;
+    }
+
     pub(crate) fn n(&self) -> u64 {
         self.samples.n()
     }

@@ -60,6 +60,14 @@ impl Reading {
         }
     }
 
+    /// Adds what was seen in another part of the run.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.lateness.merge(&other.lateness);
+        self.ttft_read.merge(&other.ttft_read);
+        self.ttft.merge(&other.ttft);
+        self.gap.merge(&other.gap);
+    }
+
     pub(crate) fn finish(self) -> ReadingReport {
         let sorted = (!self.lateness.is_empty()).then(|| self.lateness.freeze());
         let lateness = sorted.map(|sorted| {
@@ -101,6 +109,12 @@ struct Errors {
 impl Errors {
     fn new() -> Self {
         Self { none: 0, some: Samples::with_distinct_limit(DISTINCT), unknown: 0 }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.none += other.none;
+        self.some.merge(&other.some);
+        self.unknown += other.unknown;
     }
 
     fn add(&mut self, error: Error) {

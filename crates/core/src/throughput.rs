@@ -80,6 +80,14 @@ impl PeakOutput {
         }
     }
 
+    /// Adds what was put out in another part of the run, under the same rule and over the same window.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if self.bins.len() < other.bins.len() {
+            self.bins.resize(other.bins.len(), 0);
+        }
+        self.bins.iter_mut().zip(&other.bins).for_each(|(bin, more)| *bin += more);
+    }
+
     fn put(&mut self, at: Nanos, tokens: u64) {
         if at < self.start || at > self.end || tokens == 0 {
             return;

@@ -8,7 +8,13 @@ use crate::parquet::ParquetReader;
 use goodput_core::plan::Plan;
 use goodput_core::summarise::TimelineSource;
 use goodput_core::timeline::Timeline;
+use std::num::NonZero;
 use std::path::Path;
+use std::thread::available_parallelism;
+
+/// Threads that read one run, unless [`RunReader::with_threads`] says otherwise. Each gathers samples of its own, so
+/// that memory grows with them.
+pub const MOST_THREADS: usize = 8;
 
 /// A stored run. Its requests can be visited as often as asked; they are never all in memory.
 #[derive(Debug, Clone)]
@@ -19,6 +25,7 @@ pub struct RunReader {
     records: Records,
     requests: u64,
     damage: Option<Damage>,
+    threads: u64,
 }
 
 /// Where the requests are.
@@ -55,7 +62,14 @@ impl RunReader {
                 (Records::Log(log), end.requests, end.damage)
             }
         };
-        Ok(Self { run, manifest, plan, records, requests, damage })
+        let threads = available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS) as u64;
+        Ok(Self { run, manifest, plan, records, requests, damage, threads })
+    }
+
+    /// The same run, read on at most this many threads. What is read does not depend on their number.
+    #[must_use]
+    pub fn with_threads(self, threads: NonZero<u64>) -> Self {
+        Self { threads: threads.get(), ..self }
     }
 
     /// The directory; [`RunDir::chosen_among`] says whether it was picked as the newest of several.
@@ -119,6 +133,22 @@ impl TimelineSource for RunReader {
         match &self.records {
             Records::Parquet(parquet) => parquet.for_each(visit),
             Records::Log(log) => log.for_each(visit).map(|_| ()),
+        }
+    }
+
+    /// A long run with Parquet files is read by one thread for each of this process's cores, up to [`MOST_THREADS`].
+    fn fold<P: Send>(
+        &self,
+        begin: impl Fn() -> P + Sync,
+        visit: impl Fn(&mut P, &Timeline) + Sync,
+    ) -> Result<Vec<P>, StoreError> {
+        match &self.records {
+            Records::Parquet(parquet) => parquet.fold(self.threads, &begin, &visit),
+            Records::Log(log) => {
+                let mut part = begin();
+                log.for_each(&mut |timeline| visit(&mut part, timeline))?;
+                Ok(vec![part])
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! From timelines to [`Summary`]: two passes over a source, one ruler, one window.
 //!
 //! The first pass keeps a few facts per request, from which the windows are found; the second pools samples of the
-//! requests in the window. Memory is bounded by the number of requests (128 bytes each) and by the samplers (24 MB a
+//! requests in the window. Both are made in as many parts as the source likes, and what the parts gathered is whole
+//! numbers only, so that the summary is the same to the last bit. Memory is bounded by the number of requests (128 bytes each) and by the samplers (24 MB a
 //! metric, and the blocks of time of those that have such intervals), never by the number of tokens. Nothing here is
 //! averaged over percentiles; undefined is `None`, and a failed request has no latency.
 
@@ -157,25 +158,54 @@ pub fn summarise<S: TimelineSource + ?Sized>(
     source: &S,
     request: &SummaryRequest<'_>,
 ) -> Result<Summary, S::Error> {
-    let mut facts: Vec<Fact> = Vec::new();
-    let (mut warmup, mut warmup_end) = (0_u64, Nanos::ZERO);
-    source.for_each(&mut |t| match t.phase {
-        Phase::Warmup => {
-            warmup += 1;
-            warmup_end = warmup_end.max(t.instants.scheduled.unwrap_or_default());
-        }
-        Phase::Measured => facts.push(Fact::of(t, &request.ruler.measure(t, request.load.protocol))),
-    })?;
-    let windows = Windows::find(&facts, request);
-    let mut pools = Pools::new(request, &windows.covered, &facts);
-    source.for_each(&mut |t| {
+    let first = FirstPass::of(source.fold(FirstPass::default, |first, t| first.add(t, request))?);
+    let windows = Windows::find(&first.facts, request);
+    let begin = || Pools::new(request, &windows.covered, &first.facts);
+    let parts = source.fold(begin, |pools, t| {
         if t.phase == Phase::Measured {
             pools.add(t);
         }
     })?;
-    let mut summary = assemble(pools, &facts, windows, request, warmup_end);
-    summary.counts.warmup = warmup;
+    let pools = parts.into_iter().reduce(Pools::merged).unwrap_or_else(begin);
+    let mut summary = assemble(pools, &first.facts, windows, request, first.warmup_end);
+    summary.counts.warmup = first.warmup;
     Ok(summary)
+}
+
+/// What the first pass gathers.
+#[derive(Default)]
+struct FirstPass {
+    facts: Vec<Fact>,
+    warmup: u64,
+    /// The last scheduled instant of the warm-up.
+    warmup_end: Nanos,
+}
+
+impl FirstPass {
+    fn add(&mut self, t: &Timeline, request: &SummaryRequest<'_>) {
+        match t.phase {
+            Phase::Warmup => {
+                self.warmup += 1;
+                self.warmup_end = self.warmup_end.max(t.instants.scheduled.unwrap_or_default());
+            }
+            Phase::Measured => {
+                self.facts.push(Fact::of(t, &request.ruler.measure(t, request.load.protocol)));
+            }
+        }
+    }
+
+    /// The parts, put together in their order.
+    fn of(parts: Vec<Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        for part in parts {
+            all.facts.reserve_exact(part.facts.len());
+            all.facts.extend(part.facts);
+            all.warmup += part.warmup;
+            all.warmup_end = all.warmup_end.max(part.warmup_end);
+        }
+        all
+    }
 }
 
 /// The asked rate over time; `None` where none was asked. After a warm-up by number the profile counts from the end of

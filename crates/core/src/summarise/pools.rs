@@ -51,9 +51,45 @@ pub(super) struct Pools<'a> {
     tokens: Tokens,
     token_events: u64,
     streamed_tokens: u64,
-    stalls: Stalls,
+    stalled: Stalled,
     tally: Option<Tally<'a>>,
     peak: PeakOutput,
+}
+
+/// Gaps over the threshold, and the longest gap.
+#[derive(Default)]
+struct Stalled {
+    count: u64,
+    requests: u64,
+    total: Nanos,
+    /// With the index of the first request that had it.
+    longest: Option<(Nanos, u64)>,
+}
+
+impl Stalled {
+    fn see(&mut self, longest: Option<(Nanos, u64)>) {
+        if longest.map(|l| l.0) > self.longest.map(|l| l.0) {
+            self.longest = longest;
+        }
+    }
+
+    fn merge(&mut self, later: &Self) {
+        self.count += later.count;
+        self.requests += later.requests;
+        self.total += later.total;
+        self.see(later.longest);
+    }
+
+    fn report(&self, threshold: Nanos) -> Stalls {
+        Stalls {
+            threshold_ms: threshold.as_millis_f64(),
+            count: self.count,
+            requests: self.requests,
+            total_ms: self.total.as_millis_f64(),
+            max_itl_ms: self.longest.map(|(gap, _)| gap.as_millis_f64()),
+            max_itl_request: self.longest.map(|(_, request)| request),
+        }
+    }
 }
 
 /// What the second pass gives.
@@ -105,14 +141,7 @@ impl<'a> Pools<'a> {
             },
             token_events: 0,
             streamed_tokens: 0,
-            stalls: Stalls {
-                threshold_ms: request.stall_threshold.as_millis_f64(),
-                count: 0,
-                requests: 0,
-                total_ms: 0.0,
-                max_itl_ms: None,
-                max_itl_request: None,
-            },
+            stalled: Stalled::default(),
             tally: request.slo.map(Tally::new),
             peak: PeakOutput::new(request.ruler, span, facts),
         }
@@ -202,17 +231,13 @@ impl<'a> Pools<'a> {
             longest = longest.max(Some(gap));
             if gap > self.request.stall_threshold {
                 stalls += 1;
-                self.stalls.total_ms += gap.as_millis_f64();
+                self.stalled.total += gap;
             }
         });
         gaps.undefined += u64::from(gaps.n() == before);
-        self.stalls.count += stalls;
-        self.stalls.requests += u64::from(stalls > 0);
-        let longest = longest.map(Nanos::as_millis_f64);
-        if longest > self.stalls.max_itl_ms {
-            self.stalls.max_itl_ms = longest;
-            self.stalls.max_itl_request = Some(t.index);
-        }
+        self.stalled.count += stalls;
+        self.stalled.requests += u64::from(stalls > 0);
+        self.stalled.see(longest.map(|gap| (gap, t.index)));
     }
 
     fn add_tokens(&mut self, t: &Timeline, m: &Measures) {
@@ -230,6 +255,44 @@ impl<'a> Pools<'a> {
             self.token_events += m.token_events;
             self.streamed_tokens += output;
         }
+    }
+
+    /// With what another part of the run gathered, whose requests come after these.
+    pub(super) fn merged(mut self, later: Self) -> Self {
+        for (gathering, more) in self.gatherings.iter_mut().zip(later.gatherings) {
+            gathering.merge(&more);
+        }
+        self.reading.merge(&later.reading);
+        self.censored_from = self.censored_from.into_iter().chain(later.censored_from).reduce(f64::min);
+        self.merge_counts(later.counts);
+        self.failed += later.failed;
+        self.tokens.input += later.tokens.input;
+        self.tokens.output += later.tokens.output;
+        for (source, requests) in later.tokens.sources {
+            *self.tokens.sources.entry(source).or_default() += requests;
+        }
+        self.tokens.cached_input =
+            self.tokens.cached_input.into_iter().chain(later.tokens.cached_input).reduce(|a, b| a + b);
+        self.tokens.mismatched += later.tokens.mismatched;
+        self.token_events += later.token_events;
+        self.streamed_tokens += later.streamed_tokens;
+        self.stalled.merge(&later.stalled);
+        if let (Some(tally), Some(more)) = (&mut self.tally, &later.tally) {
+            tally.merge(more);
+        }
+        self.peak.merge(&later.peak);
+        self
+    }
+
+    fn merge_counts(&mut self, later: Counts) {
+        let counts = &mut self.counts;
+        counts.issued += later.issued;
+        counts.ok += later.ok;
+        for (outcome, requests) in later.outcomes {
+            *counts.outcomes.entry(outcome).or_default() += requests;
+        }
+        counts.censored += later.censored;
+        counts.stale_retries += later.stale_retries;
     }
 
     pub(super) fn finish(mut self, request: &SummaryRequest<'_>, seconds: Option<f64>) -> Pooled {
@@ -254,7 +317,7 @@ impl<'a> Pools<'a> {
             counts: self.counts,
             tokens: self.tokens,
             metrics,
-            stalls: self.stalls,
+            stalls: self.stalled.report(request.stall_threshold),
             goodput,
             peak_output: self.peak.peak(),
             gathered,

@@ -21,7 +21,8 @@ const OUTCOME: &str = "outcome";
 const OUTCOME_DETAIL: &str = "outcome_detail";
 const IGNORE_EOS: &str = "ignore_eos";
 const NOTES: &str = "notes";
-const CHUNK_COUNT: &str = "chunk_count";
+/// Number of a request's chunks.
+pub(super) const CHUNK_COUNT: &str = "chunk_count";
 
 /// An instant that the chunks imply: name and where to find it.
 type Derived = (&'static str, fn(&Timeline) -> Option<u64>);
@@ -49,6 +50,12 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 /// The columns in file order.
 pub(super) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
+}
+
+/// The columns that are read back; the others follow from them or are there for people.
+pub(super) fn columns() -> Vec<&'static str> {
+    let tables = TEXTS.iter().map(|text| text.name).chain(NUMBERS.iter().map(|number| number.name));
+    tables.chain([OUTCOME, OUTCOME_DETAIL, CHUNK_COUNT, IGNORE_EOS, NOTES]).collect()
 }
 
 /// The columns stored as differences: every number. A dictionary of values that are all different only costs
@@ -125,6 +132,14 @@ impl Rows {
         columns.push(Arc::new(self.notes.finish()));
         RecordBatch::try_new(schema(), columns).expect("columns are built in the order of the schema")
     }
+}
+
+/// The chunks of each request of a batch.
+pub(super) fn chunk_counts(batch: &RecordBatch) -> Result<Vec<u64>, String> {
+    let column = batch.column_by_name(CHUNK_COUNT).and_then(|column| column.as_primitive_opt::<Int64Type>());
+    let column = column.ok_or_else(|| format!("column {CHUNK_COUNT} is missing or no int64"))?;
+    let counts = column.values().iter().map(|&count| u64::try_from(count));
+    counts.collect::<Result<_, _>>().map_err(|_| format!("a {CHUNK_COUNT} is negative"))
 }
 
 /// One batch of rows, ready to be read. A column that an older minor version lacks is absent.
