@@ -11,6 +11,7 @@ pub(crate) const LAYERS: &[(&str, u8)] = &[
     ("workload", 1),
     ("wire", 1),
     ("model", 1),
+    ("observe", 1),
     ("drive", 2),
     ("report", 2),
     ("net", 3),
