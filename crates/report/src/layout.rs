@@ -21,7 +21,8 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// A paragraph whose first line begins with `label` and whose others are indented as far, each ending with a newline.
-pub(crate) fn paragraph(label: &str, text: &str) -> String {
+#[must_use]
+pub fn paragraph(label: &str, text: &str) -> String {
     let indent = columns(label);
     let mut out = String::new();
     for (i, line) in wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
@@ -33,7 +34,8 @@ pub(crate) fn paragraph(label: &str, text: &str) -> String {
 }
 
 /// Rows under a head: the first column to the left, the others to the right, two blanks between.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> String {
     let widths = widths(rows);
     let mut out = String::new();
     for row in rows {

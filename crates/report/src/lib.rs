@@ -11,3 +11,6 @@ pub mod findings;
 mod layout;
 mod number;
 pub mod text;
+
+pub use layout::{paragraph, table};
+pub use number::{count, figure};

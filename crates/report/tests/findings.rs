@@ -220,6 +220,12 @@ const CHECKS: &[Check] = &[
         |c| c.summary.goodput = None,
     ),
     ("read_stamps", |c| c.client.kernel_stamp_share = Some(0.98), |c| c.client.kernel_stamp_share = None),
+    // 97 requests at once and 6,288 tokens a second.
+    (
+        "beyond_self_check",
+        |c| c.client.checked_loads = Some(vec![(64, 50_000.0), (1_000, 6_200.0)]),
+        |c| c.client.checked_loads = Some(vec![(64, 50_000.0), (97, 6_288.0)]),
+    ),
     (
         "connected_on_the_way",
         |c| c.client.requests_that_connected = 40,

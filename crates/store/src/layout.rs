@@ -248,6 +248,13 @@ fn fresh_name(now: SystemTime, random: u64) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z-{:06x}", random & 0xff_ffff)
 }
 
+/// The day of a time in seconds since 1970-01-01 UTC, as `2026-01-02`.
+#[must_use]
+pub fn utc_date(unix_s: u64) -> String {
+    let (year, month, day) = civil_date(unix_s / 86_400);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
 /// Year, month and day of a day counted from 1970-01-01, by Hinnant's `civil_from_days` (2013).
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
@@ -291,6 +298,15 @@ mod tests {
         ];
         for (seconds, expected) in cases {
             assert_eq!(fresh_name(UNIX_EPOCH + Duration::from_secs(seconds), 42), expected);
+        }
+    }
+
+    #[test]
+    fn days_are_utc_days() {
+        for (seconds, day) in
+            [(0, "1970-01-01"), (1_709_251_199, "2024-02-29"), (1_709_251_200, "2024-03-01")]
+        {
+            assert_eq!(utc_date(seconds), day);
         }
     }
 

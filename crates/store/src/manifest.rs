@@ -46,6 +46,9 @@ pub struct Manifest {
     pub clock: Clock,
     /// How arrivals of bytes were stamped and by what.
     pub client: Client,
+    /// What `goodput selfcheck` had said of this host before the run; `null` if it had not been asked.
+    #[serde(default)]
+    pub self_check: Option<SelfCheck>,
     /// The SLO that the run was made for, if any.
     #[serde(default)]
     pub slo: Option<SloText>,
@@ -58,6 +61,28 @@ pub struct Manifest {
     /// Anything about the environment that a reader should know, in plain words.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// What a self-check of the host found: how far this client measures well here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelfCheck {
+    /// When, in seconds since 1970-01-01 UTC.
+    pub at_unix_s: u64,
+    /// Whether it was the short one.
+    pub quick: bool,
+    /// The verdict in one sentence.
+    pub verdict: String,
+    /// Loads at which the figures were good; empty on a host that is not fit.
+    pub good: Vec<CheckedLoad>,
+}
+
+/// A load at which a self-check found the figures to be good.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CheckedLoad {
+    /// Answers at the same time.
+    pub streams: u64,
+    /// Token-carrying events per second, over all streams.
+    pub chunks_per_s: f64,
 }
 
 /// An SLO as it was given.
@@ -224,6 +249,9 @@ pub struct Client {
     pub kernel_stamps: Option<bool>,
     /// Threads that receive.
     pub receive_threads: Option<u32>,
+    /// CPU time that they used up for every event on purpose (`--receive-work`), in nanoseconds; `null` as a rule.
+    #[serde(default)]
+    pub receive_work_ns: Option<u64>,
     /// All threads of the program.
     pub threads: Option<u32>,
     /// How release instants are kept, for example `thread sleep, then spin`.
@@ -335,6 +363,7 @@ impl Manifest {
             host: Host::default(),
             clock,
             client: Client::default(),
+            self_check: None,
             slo: None,
             warmup_by_hand: false,
             never_released: 0,

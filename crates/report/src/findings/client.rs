@@ -67,3 +67,23 @@ pub(super) fn shared_connections(c: &FindingContext<'_>) -> Option<Seen> {
         )
     })
 }
+
+/// The mean rate of chunks is compared, as the self-check's own is one; a short burst above it shows in the lateness.
+pub(super) fn beyond_self_check(c: &FindingContext<'_>) -> Option<Seen> {
+    let good = c.client?.checked_loads.as_ref()?;
+    let streams = c.summary.concurrency.peak;
+    let tokens = c.summary.throughput.output_tokens_per_s?;
+    let chunks = tokens * c.summary.tokens.chunks_per_token?;
+    if good.iter().any(|(n, rate)| streams <= *n && chunks <= *rate) {
+        return None;
+    }
+    let had = format!("{} at once, {} chunks/s", counted(streams, "request"), figure(chunks));
+    let most = good.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    Some(match most {
+        Some((n, rate)) => Seen::new("the run went beyond what the self-check of this host found good")
+            .evidence(had)
+            .evidence(format!("checked up to {} at {} chunks/s", counted(*n, "stream"), figure(*rate))),
+        None => Seen::new("the self-check of this host found no load at which this client measures well")
+            .evidence(had),
+    })
+}

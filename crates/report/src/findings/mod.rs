@@ -45,6 +45,8 @@ pub struct ClientFacts {
     pub connect_max_ms: Option<f64>,
     /// Requests that had to open a connection of their own.
     pub requests_that_connected: u64,
+    /// Loads that a self-check of the host found good, as streams and chunks per second; `None` without one.
+    pub checked_loads: Option<Vec<(u64, f64)>>,
 }
 
 /// Everything the rules look at. A rule whose part is missing stays silent.

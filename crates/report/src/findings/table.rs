@@ -246,6 +246,15 @@ pub const RULES: &[Rule] = &[
         check: client::read_stamps,
     },
     Rule {
+        id: "beyond_self_check",
+        severity: Note,
+        fires_when: "more requests at once, or more chunks per second, than the self-check of this host found good",
+        invalidates: &["metrics"],
+        remedy: "rely on what this run says of its own client (adds at most), or check this load with goodput selfcheck \
+                 --streams N --rate R",
+        check: client::beyond_self_check,
+    },
+    Rule {
         id: "connected_on_the_way",
         severity: Note,
         fires_when: "at least 1 % of the requests had to open a connection",

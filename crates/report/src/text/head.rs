@@ -41,6 +41,9 @@ pub(super) fn facts(s: &Summary, context: &ReportContext) -> String {
         text += &paragraph("lateness    ", &line);
     }
     text += &paragraph("client      ", &client(s, context));
+    if let Some(line) = &context.self_check {
+        text += &paragraph("self-check  ", line);
+    }
     text += &paragraph("connect     ", &connect(s, context));
     text += &windows(s);
     text += &paragraph("throughput  ", &throughput(s));

@@ -39,6 +39,8 @@ pub struct ReportContext {
     pub client: Option<String>,
     /// The connections that were ready before the first request.
     pub ready: Option<ReadyConnections>,
+    /// What a self-check of the host had said before the run, or that there was none.
+    pub self_check: Option<String>,
 }
 
 /// Connections that were opened before the start, and what opening one took; what is not known is `-` in the report.
