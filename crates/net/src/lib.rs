@@ -22,4 +22,5 @@ pub mod run;
 pub mod source;
 mod sys;
 pub mod target;
+pub mod timer;
 mod warm;
