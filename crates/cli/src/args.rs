@@ -226,8 +226,12 @@ pub(crate) struct WorkloadArgs {
 #[command(next_help_heading = "Client")]
 pub(crate) struct ClientArgs {
     /// Receive threads [default: 1, more only on machines with more than 8 cores].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: Option<u16>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), alias = "threads")]
+    pub(crate) receive_threads: Option<u16>,
+    /// CPU time that a receive thread uses up for every event it parses. It is there to prove that such work does not
+    /// change what is measured; the manifest of a run says that it was used. Hidden, because it helps nobody's figures.
+    #[arg(long, value_name = "D", value_parser = duration, hide = true)]
+    pub(crate) receive_work: Option<Nanos>,
     /// Connections opened before the start [default: the slots, or a second's worth of arrivals].
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<usize>,

@@ -119,6 +119,7 @@ impl Recorder {
         client.timer = Some("thread that waits for the next absolute instant".to_owned());
         client.kernel_stamps = Some(facts.receive.stamped_reads > 0);
         client.receive_threads = u32::try_from(facts.receive_threads).ok();
+        client.receive_work_ns = facts.receive_work.and_then(|work| u64::try_from(work.as_nanos()).ok());
         client.cpu_ns = Some(facts.cpu_ns);
         client.memory_peak_bytes = host::memory_peak();
         client.cores_used = Some(facts.cores_used);

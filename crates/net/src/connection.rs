@@ -114,6 +114,8 @@ pub(crate) struct Connection {
     /// The socket.
     pub(crate) stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
+    /// Where the incoming ciphertext stands.
+    incoming: Records,
 }
 
 /// Why a connection attempt failed at once.
@@ -133,7 +135,15 @@ impl Connection {
         // Where this fails, reads carry no stamp and the record says so chunk by chunk.
         sys::enable_receive_stamps(stream.as_raw_fd());
         let tls = target.tls.as_ref().map(new_tls).transpose().map_err(OpenError::Tls)?;
-        Ok(Self { id, target: target_index, uses: 0, idle_since: Nanos::ZERO, stream, tls })
+        Ok(Self {
+            id,
+            target: target_index,
+            uses: 0,
+            idle_since: Nanos::ZERO,
+            stream,
+            tls,
+            incoming: Records::default(),
+        })
     }
 
     /// Whether TCP is up: `Ok(false)` while it is still under way.
@@ -199,9 +209,15 @@ impl Connection {
         self.tls.is_some()
     }
 
+    /// Whether the ciphertext so far ends with the end of a record.
+    pub(crate) fn is_between_records(&self) -> bool {
+        self.incoming.is_between()
+    }
+
     /// Feeds ciphertext and appends the plaintext to `out`. Returns whether the peer ended the session.
     pub(crate) fn decrypt(&mut self, mut cipher: &[u8], out: &mut Vec<u8>) -> io::Result<bool> {
         let Some(tls) = self.tls.as_mut() else { return Ok(false) };
+        self.incoming.advance(cipher);
         let mut closed = false;
         // After the peer's goodbye nothing is taken any more.
         while !cipher.is_empty() && tls.read_tls(&mut cipher)? > 0 {
@@ -236,9 +252,64 @@ impl Connection {
     }
 }
 
+/// Where a stream of TLS records stands: five bytes of header, the last two of which are the length of what follows
+/// (RFC 8446, section 5.1).
+#[derive(Debug, Default)]
+struct Records {
+    header: [u8; 5],
+    /// Bytes of the header so far.
+    have: usize,
+    /// Bytes left of the record after its header.
+    left: usize,
+}
+
+impl Records {
+    fn advance(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.left > 0 {
+                let skipped = self.left.min(bytes.len());
+                self.left -= skipped;
+                bytes = &bytes[skipped..];
+                continue;
+            }
+            let taken = (self.header.len() - self.have).min(bytes.len());
+            self.header[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+            self.have += taken;
+            bytes = &bytes[taken..];
+            if self.have == self.header.len() {
+                self.left = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
+                self.have = 0;
+            }
+        }
+    }
+
+    const fn is_between(&self) -> bool {
+        self.have == 0 && self.left == 0
+    }
+}
+
 fn new_tls(tls: &TargetTls) -> Result<Box<ClientConnection>, rustls::Error> {
     let mut connection = ClientConnection::new(tls.config.clone(), tls.server_name.clone())?;
     // A request is written in one go whatever its size; the kernel's buffer is the limit.
     connection.set_buffer_limit(None);
     Ok(Box::new(connection))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_record_is_known_however_it_is_split() {
+        let records = [&[23, 3, 3, 0, 2, 7, 7][..], &[21, 3, 3, 0, 0], &[23, 3, 3, 1, 0], &[9; 256]].concat();
+        let ends = [7, 12, records.len()];
+        for size in 1..records.len() {
+            let (mut stand, mut read) = (Records::default(), 0);
+            for piece in records.chunks(size) {
+                stand.advance(piece);
+                read += piece.len();
+                assert_eq!(stand.is_between(), ends.contains(&read), "{read} of pieces of {size}");
+            }
+        }
+    }
 }

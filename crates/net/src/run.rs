@@ -46,6 +46,9 @@ pub struct RunConfig {
     pub receive_threads: usize,
     /// What the feeder keeps ready.
     pub feed: FeedBounds,
+    /// CPU time that a receive thread uses up for every event it parses: artificial work, to prove that its own work does
+    /// not change what is measured.
+    pub receive_work: Option<Duration>,
 }
 
 /// Why a run could not be made.
@@ -97,6 +100,8 @@ pub struct RunFacts {
     pub cpu_ns: u64,
     /// Whether the server refused to report usage.
     pub usage_refused: bool,
+    /// CPU time used up for every event on purpose.
+    pub receive_work: Option<Duration>,
     /// The driver's last word.
     pub progress: Option<Progress>,
 }
@@ -192,11 +197,13 @@ impl PreparedRun {
             feed: self.feed.clone(),
             targets: self.config.targets.clone().into(),
             next_connection: Arc::new(AtomicU32::new(self.warmed.ready.len() as u32)),
+            receive_work: self.config.receive_work,
         };
         let mut facts = RunFacts {
             wall_at_epoch_ns: clock.wall_at_epoch_ns(),
             clock_cost_ns: clock.cost_ns(),
             receive_threads: self.config.receive_threads.max(1),
+            receive_work: self.config.receive_work,
             warm_connections: self.warmed.ready.len(),
             opening: self.warmed.opening,
             opening_failure: self.warmed.failure,

@@ -33,6 +33,13 @@ impl Stamp {
         Self { at, late_ns: 0, early_ns: 0, kernel: true }
     }
 
+    /// The same, moved to `latest` if it is before it, so that the times of one answer never go back.
+    #[must_use]
+    pub fn not_before(self, latest: Nanos) -> Self {
+        let moved = u32::try_from(latest.since(self.at).0).unwrap_or(Self::NOT_EXACT);
+        Self { at: self.at.max(latest), early_ns: self.early_ns.saturating_add(moved), ..self }
+    }
+
     /// A read of which only the time is known.
     #[must_use]
     pub const fn of_read(at: Nanos) -> Self {

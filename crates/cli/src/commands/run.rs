@@ -123,7 +123,8 @@ fn run_config(args: &RunArgs, scene: &Scene) -> RunConfig {
         http: target.http,
         connections: args.client.connections.unwrap_or_else(|| warm_connections(load, stop, scene)),
         opening_limit: OPENING_LIMIT,
-        receive_threads: usize::from(args.client.threads.unwrap_or_else(default_threads)),
+        receive_threads: usize::from(args.client.receive_threads.unwrap_or_else(default_threads)),
+        receive_work: args.client.receive_work.map(|work| Duration::from_nanos(work.0)),
         feed: FeedBounds {
             warmup: match (warmup, &load.arrivals) {
                 (Warmup::None, _) => Some(0),

@@ -98,6 +98,7 @@ impl Point {
             connections: self.connections,
             opening_limit: Duration::from_secs(5),
             receive_threads: 1,
+            receive_work: None,
             feed: FeedBounds { warmup: Some(0), measured: Some(self.requests), ahead: 64 },
         }
     }
