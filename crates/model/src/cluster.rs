@@ -7,11 +7,11 @@
 use crate::config::{Config, ConfigError};
 use crate::engine::Engine;
 use crate::event::{Counters, Event, EventKind, Gauges};
+use crate::number_map::NumberMap;
 use crate::request::{Request, RequestId};
 use goodput_core::rng::Seed;
 use goodput_core::time::Nanos;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 
 /// How a router chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct Cluster {
     routing: Routing,
     next: usize,
     /// Where each request in the cluster is.
-    placed: HashMap<RequestId, usize>,
+    placed: NumberMap<RequestId, usize>,
     heard: Vec<Event>,
 }
 
@@ -64,7 +64,7 @@ impl Cluster {
     pub fn new(config: &Config, replicas: usize, routing: Routing, seed: Seed) -> Result<Self, ConfigError> {
         let engine = |replica: usize| Engine::new(config.clone(), replica_seed(seed, replica));
         let engines = (0..replicas.max(1)).map(engine).collect::<Result<_, _>>()?;
-        Ok(Self { engines, routing, next: 0, placed: HashMap::new(), heard: Vec::new() })
+        Ok(Self { engines, routing, next: 0, placed: NumberMap::default(), heard: Vec::new() })
     }
 
     /// The engines, by number.

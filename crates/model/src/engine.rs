@@ -74,11 +74,12 @@ impl Engine {
 
     /// A request arrives. It is queued or rejected; `advance` tells which.
     ///
-    /// Call `advance(now)` first if something is due before `now`.
+    /// Call `advance(now)` first if something is due before `now`; debug builds insist on it.
     ///
     /// # Panics
     /// If a request of this name is in the engine already.
     pub fn submit(&mut self, now: Nanos, request: &Request) {
+        debug_assert!(self.due().is_none_or(|due| due >= now), "advance to {now} before submitting at it");
         let number = self.counters.submitted;
         self.counters.submitted += 1;
         assert!(!self.scheduler.by_id.contains_key(&request.id), "request {:?} is in the engine", request.id);
@@ -152,11 +153,15 @@ impl Engine {
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
         let told = self.outbox.first().map(|event| event.at);
-        let due = match self.step {
+        [told, self.due()].into_iter().flatten().min()
+    }
+
+    /// When the next step begins or the one in flight ends.
+    fn due(&self) -> Option<Nanos> {
+        match self.step {
             Phase::Idle => None,
             Phase::Woken(at) | Phase::Running { ends: at, .. } => Some(at),
-        };
-        [told, due].into_iter().flatten().min()
+        }
     }
 
     /// Does all that is due until `now`, and appends what happened, in order.

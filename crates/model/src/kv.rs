@@ -7,7 +7,7 @@
 //!
 //! It never decides who gets a block. Counts are exact: used and free blocks always make the total.
 
-use std::collections::HashMap;
+use crate::number_map::NumberMap;
 use std::collections::hash_map::Entry;
 
 /// No block: the end of a list.
@@ -36,7 +36,7 @@ pub struct BlockPool {
     free: u32,
     used: u32,
     /// Block of each known content; `None` where prefix caching is off.
-    cached: Option<HashMap<u64, u32>>,
+    cached: Option<NumberMap<u64, u32>>,
     evicted: u64,
 }
 
@@ -60,7 +60,7 @@ impl BlockPool {
             back: total.checked_sub(1).unwrap_or(NONE),
             free: total,
             used: 0,
-            cached: prefix_caching.then(HashMap::new),
+            cached: prefix_caching.then(NumberMap::default),
             evicted: 0,
         }
     }
@@ -92,7 +92,7 @@ impl BlockPool {
     /// Blocks whose content is in the prefix cache, held or not.
     #[must_use]
     pub fn cached(&self) -> usize {
-        self.cached.as_ref().map_or(0, HashMap::len)
+        self.cached.as_ref().map_or(0, |cached| cached.len())
     }
 
     /// Blocks that lost their cached content because room was needed.

@@ -5,15 +5,20 @@
 //! clock or sleeps; whoever runs a model in real time or in virtual time owns the loop.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod cluster;
 pub mod config;
 pub mod cost;
 pub mod engine;
 pub mod event;
 mod invariant;
+pub mod knobs;
 pub mod kv;
+mod number_map;
 pub mod policy;
 pub mod prefix;
+pub mod profile;
 pub mod request;
+pub mod roofline;
 mod scheduler;
 mod sequence;
 

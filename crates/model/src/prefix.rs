@@ -21,7 +21,7 @@ pub fn block_hashes(tokens: impl IntoIterator<Item = u64>, block_size: u32) -> V
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014), a bijection that spreads every bit.
-const fn mix(x: u64) -> u64 {
+pub(crate) const fn mix(x: u64) -> u64 {
     let z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

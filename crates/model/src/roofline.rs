@@ -95,8 +95,8 @@ pub fn step_cost(model: &Model, chip: &Chip, chips: u32, efficiency: &Efficiency
     let reduces = if chips > 1 { 2.0 * f64::from(model.layers) } else { 0.0 };
     let activation = f64::from(model.hidden_size) * 2.0;
     let reduced_bytes = reduces * activation * 2.0 * (n - 1.0) / n;
-    let token = 2.0 * model.parameters / flops_per_ns
-        + reduced_bytes / (chip.link_gb_per_s * efficiency.bandwidth);
+    let token =
+        2.0 * model.parameters / flops_per_ns + reduced_bytes / (chip.link_gb_per_s * efficiency.bandwidth);
     let query = f64::from(model.attention_heads) * f64::from(model.head_dim);
     StepCost {
         base: model.bytes() / bytes_per_ns

@@ -7,11 +7,10 @@
 use crate::config::Config;
 use crate::cost::StepWork;
 use crate::kv::BlockPool;
+use crate::number_map::NumberMap;
 use crate::policy::{Candidate, Policy, Requeue, Reserve, Sglang};
-use crate::sequence::{Sequence, Sequences, Slot, Waiting};
-use std::collections::HashMap;
-
 use crate::request::RequestId;
+use crate::sequence::{Sequence, Sequences, Slot, Waiting};
 
 /// The state that scheduling works on.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub(crate) struct Scheduler {
     pub(crate) config: Config,
     pub(crate) pool: BlockPool,
     pub(crate) sequences: Sequences,
-    pub(crate) by_id: HashMap<RequestId, Slot>,
+    pub(crate) by_id: NumberMap<RequestId, Slot>,
     /// Requests with a slot, in the order in which they were taken up.
     pub(crate) running: Vec<Slot>,
     pub(crate) waiting: Waiting,
@@ -68,7 +67,7 @@ impl Scheduler {
             pool: BlockPool::new(config.kv_blocks, config.block_size, config.prefix_caching),
             config,
             sequences: Sequences::default(),
-            by_id: HashMap::new(),
+            by_id: NumberMap::default(),
             running: Vec::new(),
             waiting: Waiting::default(),
             unprefilled_tokens: 0,

@@ -1,6 +1,7 @@
 //! The simulated engine from outside: exact times, laws, and the phenomena that it is there to show.
 
 mod cancel;
+mod cluster;
 mod driver;
 mod laws;
 mod prefix;
