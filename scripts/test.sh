@@ -16,6 +16,7 @@ fi
 RUSTDOCFLAGS='-D warnings' step cargo doc --workspace --no-deps --locked --quiet
 step python3 scripts/real-engines/test_check.py
 step python3 scripts/rulers/test_check.py
+step python3 bench/peers/test_peers.py
 # Advisories change by the day and need a network, so they are looked at before a release and not here.
 if command -v cargo-deny >/dev/null; then
   step cargo deny --log-level error check bans licenses sources
