@@ -5,6 +5,7 @@
 //! Carlo", Statistical Science 7 (1992), for the initial positive sequence.
 
 use crate::fft::autocovariance_sums;
+use crate::interval::{Interval, student_t_mean};
 
 /// Samples per batch of MSER-5.
 const BATCH: usize = 5;
@@ -88,4 +89,20 @@ pub fn integrated_time(series: &[f64]) -> Option<f64> {
 #[must_use]
 pub fn effective_samples(series: &[f64]) -> Option<f64> {
     integrated_time(series).map(|time| series.len() as f64 / time)
+}
+
+/// The mean of a series in the order of time with its interval by batch means: `batches` equal batches, whose means are
+/// taken for independent samples (Student's t). They are that only if a batch is much longer than the series remembers;
+/// samples after the last full batch are left out of the interval.
+///
+/// `None` for fewer than two batches, for batches without a sample, and for a confidence outside (0, 1).
+#[must_use]
+pub fn batch_means(series: &[f64], batches: usize, confidence: f64) -> Option<Interval> {
+    let size = series.len().checked_div(batches).filter(|size| *size > 0)?;
+    let means: Vec<f64> = series
+        .chunks_exact(size)
+        .take(batches)
+        .map(|batch| batch.iter().sum::<f64>() / size as f64)
+        .collect();
+    student_t_mean(&means, confidence)
 }

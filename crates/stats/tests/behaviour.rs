@@ -303,3 +303,21 @@ fn intervals_say_none_where_there_is_none() {
     assert_eq!(two_sided_z(0.0), None);
     assert!((two_sided_z(0.95).unwrap() - 1.959_963_984_540_054).abs() < 1e-9);
 }
+
+#[test]
+fn batches_of_a_series_that_remembers() {
+    use goodput_stats::batch::batch_means;
+    use goodput_stats::interval::student_t_mean;
+    // 80 values, each a hundred times in a row: 80 independent samples, which the batches see and a plain interval does not.
+    let series: Vec<f64> = (0..80).flat_map(|i| [f64::from(i * i * 31 % 97); 100]).collect();
+    let batched = batch_means(&series, 20, 0.95).unwrap();
+    let plain = student_t_mean(&series, 0.95).unwrap();
+    let width = |interval: goodput_stats::Interval| interval.high - interval.low;
+    assert!(width(batched) > 5.0 * width(plain), "{batched:?} {plain:?}");
+    assert!((batched.low + batched.high - plain.low - plain.high).abs() < 1e-9, "around the same mean");
+    let half = [2.0; 7];
+    assert_eq!(batch_means(&half, 3, 0.95), student_t_mean(&[2.0; 3], 0.95));
+    assert_eq!(batch_means(&half, 8, 0.95), None);
+    assert_eq!(batch_means(&half, 1, 0.95), None);
+    assert_eq!(batch_means(&[], 0, 0.95), None);
+}
