@@ -1,5 +1,7 @@
 //! The reader and the writer against recorded pages, the syntax case, and lines that are wrong in one way each.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use goodput_observe::expose::{Fault, Format, Kind, Labels, Page, read};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Windows between two scrapes: the cases of `testdata/cases` that are about server metrics.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use goodput_observe::delta::Scrapes;
 use goodput_observe::engine_names::Engine;
 use goodput_observe::expose::{Format, Labels, Page, read};

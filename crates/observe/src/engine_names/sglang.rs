@@ -91,7 +91,6 @@ const TOKENS: &[f64] = &[
 ];
 
 /// 0.001 times 1.62 to the power 0..30, to the digits that the server prints.
-#[expect(clippy::excessive_precision, reason = "these are the digits on the page")]
 const STAGE: &[f64] = &[
     0.001,
     0.001_620_000_000_000_000_1,
@@ -122,7 +121,7 @@ const STAGE: &[f64] = &[
     280.149_839_574_440_5,
     453.842_740_110_593_64,
     735.225_238_979_161_8,
-    1191.064_887_146_242,
+    1_191.064_887_146_242,
 ];
 
 /// Values of the label `stage` that are filled.

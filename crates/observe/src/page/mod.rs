@@ -234,12 +234,24 @@ impl Setup {
 #[derive(Debug, Clone)]
 pub enum EnginePage {
     /// As vLLM writes it.
-    Vllm(VllmPage),
+    Vllm(Box<VllmPage>),
     /// As SGLang writes it.
-    Sglang(SglangPage),
+    Sglang(Box<SglangPage>),
 }
 
 impl EnginePage {
+    /// vLLM's page before the first request.
+    #[must_use]
+    pub fn vllm(setup: &Setup) -> Self {
+        Self::Vllm(Box::new(VllmPage::new(setup)))
+    }
+
+    /// SGLang's page before the first request.
+    #[must_use]
+    pub fn sglang(setup: &Setup) -> Self {
+        Self::Sglang(Box::new(SglangPage::new(setup)))
+    }
+
     /// Takes in what happened at `stamp`.
     pub fn observe(&mut self, stamp: Stamp, observation: &Observation<'_>) {
         match self {

@@ -9,7 +9,7 @@ use super::{Asked, Choice, Drafts, FinishReason, Load, Observation, Setup, Stamp
 use crate::engine_names::{Engine, sglang};
 use crate::expose::{Labels, Page};
 use goodput_core::time::Nanos;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Tokens between two outputs of a request that is not streamed.
 const UNSTREAMED_INTERVAL: u64 = 50;
@@ -23,8 +23,8 @@ pub struct SglangPage {
     itl: Option<Series>,
     setup: Setup,
     requests: BTreeMap<u64, Request>,
-    /// Requests for several choices whose shared prefix has not run yet.
-    prefixes: BTreeSet<u64>,
+    /// Requests for several choices whose choices have not all ended.
+    groups: BTreeMap<u64, Group>,
     ticks: Ticks,
 }
 
@@ -45,6 +45,15 @@ struct Request {
     put_out: u64,
     cached_tokens: u64,
     verifications: u64,
+}
+
+/// A request for several choices.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// Choices that have not ended.
+    left: u64,
+    /// Whether the prefix that they share has run.
+    prefix_ran: bool,
 }
 
 /// What the scheduler has counted since its gauges last moved.
@@ -84,7 +93,7 @@ impl SglangPage {
             itl: None,
             setup: setup.clone(),
             requests: BTreeMap::new(),
-            prefixes: BTreeSet::new(),
+            groups: BTreeMap::new(),
             ticks: Ticks::default(),
         };
         for (name, value) in [
@@ -104,7 +113,9 @@ impl SglangPage {
         match *observation {
             Observation::Arrived { request, asked } => self.arrived(stamp, request, asked),
             // Nothing counts a request that a full queue turns away.
-            Observation::Rejected { request, .. } => self.forget(request),
+            Observation::Rejected { request, .. } => {
+                self.remove(request);
+            }
             Observation::Queued { request } => self.queued(stamp, request),
             Observation::Admitted { request, cached_tokens } => self.admitted(stamp, request, cached_tokens),
             Observation::Preempted { request } => {
@@ -115,17 +126,7 @@ impl SglangPage {
             }
             Observation::Step(step) => self.step(stamp, &step),
             Observation::Finished { request, reason } => self.finished(stamp, request, reason),
-            Observation::GivenUp { request } => {
-                if let Some(state) = self.requests.get(&request) {
-                    let ran = state.admitted.is_some();
-                    self.add("sglang:num_aborted_requests_total", 1);
-                    if ran {
-                        self.finished(stamp, request, FinishReason::Abort);
-                    } else {
-                        self.forget(request);
-                    }
-                }
-            }
+            Observation::GivenUp { request } => self.given_up(stamp, request),
             // The scheduler tells nothing between its own refreshes.
             Observation::Load(_) => {}
         }
@@ -138,8 +139,8 @@ impl SglangPage {
     }
 
     fn arrived(&mut self, stamp: Stamp, request: u64, asked: Asked) {
-        if let Some(Choice { group, of: 2.. }) = asked.choice {
-            self.prefixes.insert(group);
+        if let Some(Choice { group, of }) = asked.choice.filter(|choice| choice.of > 1) {
+            self.groups.entry(group).or_insert(Group { left: of, prefix_ran: false });
         }
         let state = Request {
             asked,
@@ -157,13 +158,18 @@ impl SglangPage {
         self.requests.insert(request, state);
     }
 
-    /// Drops a request that never ran.
-    fn forget(&mut self, request: u64) {
-        if let Some(Request { asked: Asked { choice: Some(choice), .. }, .. }) =
-            self.requests.remove(&request)
+    /// A request is over, and so is its group if it was the last.
+    fn remove(&mut self, request: u64) -> Option<Request> {
+        let state = self.requests.remove(&request)?;
+        if let Some(Choice { group, .. }) = state.asked.choice
+            && let Some(found) = self.groups.get_mut(&group)
         {
-            self.prefixes.remove(&choice.group);
+            found.left = found.left.saturating_sub(1);
+            if found.left == 0 {
+                self.groups.remove(&group);
+            }
         }
+        Some(state)
     }
 
     fn queued(&mut self, stamp: Stamp, request: u64) {
@@ -179,8 +185,9 @@ impl SglangPage {
         request.cached_tokens = cached_tokens;
         let waited = seconds(request.queued.unwrap_or(stamp.engine), stamp.engine);
         // The prefix that several choices share runs as a request of its own, without output, before they do.
-        let prefix = request.asked.choice.filter(|choice| self.prefixes.remove(&choice.group));
-        let prefix = prefix.map(|_| Request { cached_tokens: 0, ..request.clone() });
+        let group = request.asked.choice.and_then(|choice| self.groups.get_mut(&choice.group));
+        let runs_now = group.is_some_and(|group| !std::mem::replace(&mut group.prefix_ran, true));
+        let prefix = runs_now.then(|| Request { cached_tokens: 0, ..request.clone() });
         self.histogram("sglang:queue_time_seconds", waited);
         if let Some(prefix) = prefix {
             self.count_finished(stamp, &prefix);
@@ -254,7 +261,7 @@ impl SglangPage {
         if matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
             self.put_out(stamp, request);
         }
-        let Some(state) = self.requests.remove(&request) else { return };
+        let Some(state) = self.remove(request) else { return };
         self.count_finished(stamp, &state);
         let later = state.tokens.saturating_sub(1);
         let complete = matches!(reason, FinishReason::Stop | FinishReason::Length) && later > 0;
@@ -263,6 +270,19 @@ impl SglangPage {
             let series =
                 self.streaming("sglang:request_time_per_output_token_seconds", state.asked.streaming);
             self.registry.observe(series, tpot);
+        }
+    }
+
+    /// The API process asks for an abort. A request that runs is then ended by the scheduler as any other; one that
+    /// waits is only dropped.
+    fn given_up(&mut self, stamp: Stamp, request: u64) {
+        let Some(state) = self.requests.get(&request) else { return };
+        let ran = state.admitted.is_some();
+        self.add("sglang:num_aborted_requests_total", 1);
+        if ran {
+            self.finished(stamp, request, FinishReason::Abort);
+        } else {
+            self.remove(request);
         }
     }
 
