@@ -8,6 +8,7 @@
 
 pub mod deadline;
 pub mod driver;
+pub mod engine_server;
 pub mod fixed_server;
 mod loop_rule;
 pub mod phase;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod closed_loop;
+mod engine;
 mod handover;
 mod laws;
 mod limits;
