@@ -6,6 +6,8 @@
 //! Memory: 8 bytes a bin that can be, 16 MB with 15 bits of fraction; of the operating system it takes only the pages
 //! that were counted in.
 
+use crate::table::Entry;
+
 /// The key of zero; keys of positive values are above it, in the order of the values.
 pub(crate) const ZERO: u64 = 1 << 63;
 
@@ -45,8 +47,8 @@ impl Bins {
         })
     }
 
-    /// Adds `count` samples, at least one, of this key. `false` if there is no bin for it.
-    pub(crate) fn add(&mut self, key: u64, count: u64) -> bool {
+    /// Adds to the count of a key's bin. `false` if there is no bin for it.
+    pub(crate) fn add(&mut self, Entry { key, count }: Entry) -> bool {
         let bin = key >> self.dropped_bits;
         let place = bin.wrapping_sub(self.first) as usize;
         if let Some(counted) = self.counts.get_mut(place) {
@@ -65,16 +67,42 @@ impl Bins {
         true
     }
 
+    /// Makes one bin of two until this many bits are dropped. `false`, and nothing is done, where that is too many.
+    pub(crate) fn coarsen(&mut self, dropped_bits: u32) -> bool {
+        if dropped_bits > FRACTION_BITS {
+            return false;
+        }
+        while self.dropped_bits < dropped_bits {
+            self.dropped_bits += 1;
+            self.first /= 2;
+            self.used = usize::from(self.zeros > 0);
+            self.span = self.span.map(|(low, high)| (low / 2, high / 2));
+            let (low, high) = self.span.unwrap_or((1, 0));
+            for place in low..=high {
+                // Both halves are at or behind the place, so nothing is read that has been written.
+                let halves = self.counts[2 * place] + self.counts[2 * place + 1];
+                (self.counts[2 * place], self.counts[2 * place + 1]) = (0, 0);
+                self.counts[place] = halves;
+                self.used += usize::from(halves > 0);
+            }
+            self.counts.truncate(self.counts.len() / 2);
+        }
+        true
+    }
+
     /// Number of bins that have samples.
     pub(crate) const fn used(&self) -> usize {
         self.used
     }
 
     /// Every bin that has samples, as its smallest key and its count, in ascending order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
-        let key = |place: usize| (self.first + place as u64) << self.dropped_bits;
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
+        let entry = |(place, count): (usize, u64)| Entry {
+            key: (self.first + place as u64) << self.dropped_bits,
+            count,
+        };
         let span = self.span.into_iter().flat_map(|(low, high)| low..=high);
-        let rest = span.map(move |place| (key(place), self.counts[place]));
-        std::iter::once((ZERO, self.zeros)).chain(rest).filter(|(_, count)| *count > 0)
+        let rest = span.map(|place| (place, self.counts[place])).map(entry);
+        std::iter::once(Entry { key: ZERO, count: self.zeros }).chain(rest).filter(|entry| entry.count > 0)
     }
 }

@@ -21,6 +21,7 @@ pub mod pool;
 pub mod quantile;
 pub mod sample;
 mod sum;
+mod table;
 
 pub use blocks::Blocks;
 pub use bootstrap::{Estimate, Resampling};

@@ -11,13 +11,14 @@
 //! there are, which only grows. So samples may be pushed, split and merged in any order with the same answers, to the
 //! last bit.
 //!
-//! Memory: 16 bytes an entry and at most 1.5 times [`DISTINCT_LIMIT`] entries, about 24 MB, and half of that again for
-//! a moment while new values are sorted in. In bins it is 8 bytes a bin, at most 16 MB.
+//! Memory: 16 to 32 bytes for each different value, about 25 MB at the limit, and nearly twice that for a moment while
+//! room is made. In bins it is 8 bytes a bin, at most 16 MB.
 
 use crate::bins::{Bins, ZERO};
 use crate::bound::{early_stopping_rank, order_statistic_ranks};
 use crate::moments::Moments;
 use crate::quantile::Method;
+use crate::table::{Entry, Table};
 
 /// The number of different values that are kept exactly.
 pub const DISTINCT_LIMIT: usize = 1_000_000;
@@ -25,23 +26,11 @@ pub const DISTINCT_LIMIT: usize = 1_000_000;
 /// Low bits dropped at first when there are too many different values: 52 - 37 = 15 bits of fraction remain.
 const FIRST_DROP: u32 = 37;
 
-/// New values are sorted in when there are this many, or half as many as there are entries, whichever is more.
-const PENDING_LEAST: usize = 4096;
-
-/// A value's order-preserving bits and how often it came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    key: u64,
-    count: u64,
-}
-
 /// A multiset of finite `f64` samples that grows, merges and never forgets how many there were.
 #[derive(Debug, Clone)]
 pub struct Samples {
-    /// Ascending keys, each once; in bins only those that have none.
-    entries: Vec<Entry>,
-    /// New entries in order of arrival.
-    pending: Vec<Entry>,
+    /// Every key; in bins only those that have none.
+    table: Table,
     /// Where most values go once they are not kept exactly.
     bins: Option<Bins>,
     /// Low bits of a key that are not kept; 0 while exact.
@@ -68,8 +57,7 @@ impl Samples {
     #[must_use]
     pub fn with_distinct_limit(limit: usize) -> Self {
         Self {
-            entries: Vec::new(),
-            pending: Vec::new(),
+            table: Table::default(),
             bins: None,
             dropped_bits: 0,
             distinct_limit: limit.max(2),
@@ -96,7 +84,7 @@ impl Samples {
         }
         let value = value + 0.0; // -0.0 becomes 0.0: they are one value.
         self.moments.add(value, count);
-        self.keep(Entry { key: key_of(value) & self.mask(), count });
+        self.keep(Entry { key: key_of(value), count });
     }
 
     /// Adds every sample of `other`. The order of merges does not matter.
@@ -104,13 +92,12 @@ impl Samples {
         self.moments.merge(&other.moments);
         self.distinct_limit = self.distinct_limit.min(other.distinct_limit);
         if other.dropped_bits > self.dropped_bits {
-            self.settle();
-            self.coarsen(other.dropped_bits.max(self.dropped_bits));
+            self.coarsen(other.dropped_bits);
         }
-        let binned = other.bins.iter().flat_map(Bins::iter).map(|(key, count)| Entry { key, count });
-        for entry in other.entries.iter().chain(&other.pending).copied().chain(binned) {
-            self.keep(Entry { key: entry.key & self.mask(), count: entry.count });
+        if self.bins.is_none() {
+            self.table.reserve((self.table.len() + other.table.len()).min(self.distinct_limit + 1));
         }
+        other.entries().for_each(|entry| self.keep(entry));
     }
 
     /// Number of samples.
@@ -158,94 +145,52 @@ impl Samples {
     /// Sorts the samples, ready for any number of questions.
     #[must_use]
     pub fn freeze(mut self) -> Sorted {
-        self.settle();
-        if let Some(bins) = self.bins.take() {
-            self.entries.reserve_exact(bins.used());
-            self.entries.extend(bins.iter().map(|(key, count)| Entry { key, count }));
-            self.entries.sort();
+        let binned = self.bins.take();
+        let mut cumulative = std::mem::take(&mut self.table).into_sorted();
+        if let Some(bins) = binned {
+            cumulative.reserve_exact(bins.used());
+            cumulative.extend(bins.iter());
+            // Two ascending runs, which a stable sort takes as they are.
+            cumulative.sort();
         }
         let mut up_to = 0;
-        for entry in &mut self.entries {
+        for entry in &mut cumulative {
             up_to += entry.count;
             entry.count = up_to;
         }
-        Sorted { cumulative: self.entries, dropped_bits: self.dropped_bits, moments: self.moments }
+        Sorted { cumulative, dropped_bits: self.dropped_bits, moments: self.moments }
     }
 
-    fn mask(&self) -> u64 {
-        u64::MAX << self.dropped_bits
+    /// Every key that is kept, in no order.
+    fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.table.iter().chain(self.bins.iter().flat_map(Bins::iter))
     }
 
+    /// Number of different keys.
+    fn distinct(&self) -> usize {
+        self.table.len() + self.bins.as_ref().map_or(0, Bins::used)
+    }
+
+    /// Adds a key, as coarse as keys are now, and drops bits as long as there are too many different ones.
     fn keep(&mut self, entry: Entry) {
-        if let Some(bins) = &mut self.bins
-            && bins.add(entry.key, entry.count)
-        {
-            if bins.used() + self.entries.len() > self.distinct_limit {
-                self.settle();
-            }
-        } else {
-            self.add_pending(entry);
+        let entry = Entry { key: entry.key & (u64::MAX << self.dropped_bits), count: entry.count };
+        if !self.bins.as_mut().is_some_and(|bins| bins.add(entry)) {
+            self.table.add(entry);
+        }
+        while self.distinct() > self.distinct_limit {
+            self.coarsen(FIRST_DROP.max(self.dropped_bits + 1));
         }
     }
 
-    fn add_pending(&mut self, entry: Entry) {
-        if let Some(last) = self.pending.last_mut().filter(|last| last.key == entry.key) {
-            last.count += entry.count;
-            return;
-        }
-        self.pending.push(entry);
-        if self.pending.len() >= PENDING_LEAST.max(self.entries.len() / 2) {
-            self.settle();
-        }
-    }
-
-    /// Sorts the new entries in, and drops bits as long as there are too many different values.
-    fn settle(&mut self) {
-        self.pending.sort_unstable();
-        self.entries.reserve_exact(self.pending.len());
-        self.entries.append(&mut self.pending);
-        self.unite();
-        while self.entries.len() + self.bins.as_ref().map_or(0, Bins::used) > self.distinct_limit {
-            self.coarsen(self.next_drop());
-        }
-    }
-
-    /// How many bits are to be dropped next. Where all samples are entries, that is enough of them.
-    fn next_drop(&self) -> u32 {
-        let mut drop = FIRST_DROP.max(self.dropped_bits + 1);
-        let changes =
-            |drop: u32| self.entries.windows(2).filter(|w| w[0].key >> drop != w[1].key >> drop).count();
-        while self.bins.is_none() && changes(drop) >= self.distinct_limit {
-            drop += 1;
-        }
-        drop
-    }
-
-    /// Makes one ascending entry of all that have the same key. A stable sort takes ascending runs as they are.
-    fn unite(&mut self) {
-        self.entries.sort();
-        self.entries.dedup_by(|next, kept| {
-            let same = next.key == kept.key;
-            kept.count += if same { next.count } else { 0 };
-            same
-        });
-    }
-
-    /// Keeps fewer bits of what has been sorted in.
+    /// Keeps fewer bits.
     fn coarsen(&mut self, dropped_bits: u32) {
         self.dropped_bits = dropped_bits;
-        let mask = self.mask();
-        let finer = std::mem::replace(&mut self.bins, Bins::new(dropped_bits));
-        let binned = finer.iter().flat_map(Bins::iter).map(|(key, count)| Entry { key, count });
-        let mut without_bin = Vec::new();
-        for entry in self.entries.drain(..).chain(binned) {
-            let entry = Entry { key: entry.key & mask, count: entry.count };
-            if !self.bins.as_mut().is_some_and(|bins| bins.add(entry.key, entry.count)) {
-                without_bin.push(entry);
-            }
+        let table = std::mem::take(&mut self.table);
+        let finer = self.bins.take_if(|bins| !bins.coarsen(dropped_bits));
+        if self.bins.is_none() {
+            self.bins = Bins::new(dropped_bits);
         }
-        self.entries = without_bin;
-        self.unite();
+        table.iter().chain(finer.iter().flat_map(Bins::iter)).for_each(|entry| self.keep(entry));
     }
 }
 
