@@ -57,18 +57,13 @@ class Server:
         self.process.communicate()
 
 
-def stat_of(pid):
-    """Fields of /proc/PID/stat behind the command, which may hold spaces: state, parent, group, session, ..."""
-    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
 def session_members(leader):
     """All processes of a session."""
     found = []
-    for entry in os.scandir("/proc"):
+    for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and int(stat_of(entry.name)[3]) == leader:
-                found.append(int(entry.name))
+            if name.isdigit() and os.getsid(int(name)) == leader:
+                found.append(int(name))
     return found
 
 

@@ -77,8 +77,8 @@ def progress(row):
     )
 
 
-def collect(asked, every, places, absent):
-    """Runs everything; gives the result so far after each run, so that a stop loses one run."""
+def collect(asked, every, places, absent, names):
+    """Runs everything with one tokenizer, the folder `names`; gives the result so far after each run, so that a stop loses one run."""
     loads = [load.quick() for load in LOADS] if asked.quick else LOADS
     ours = subprocess.run([str(asked.goodput), "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
     results = {
@@ -89,7 +89,6 @@ def collect(asked, every, places, absent):
         "absent": absent,
         "runs": [],
     }
-    names = tokenizer()
     chosen = [client for client in every if client.name in places]
     for load, client, turn in turns(chosen, loads, 1 if asked.quick else asked.repeats, asked.only):
         print(f"{datetime.datetime.now():%H:%M:%S} {load.name} {client.name} {turn + 1}", flush=True)
@@ -129,9 +128,12 @@ def main():
     os.sched_setaffinity(0, (os.sched_getaffinity(0) - {SERVER_CORE, CLIENT_CORE}) or {SERVER_CORE})
     stem = asked.out or (None if asked.only or asked.quick else tables.RESULTS / f"{machine.today()}-peers")
     results = None
-    for results in collect(asked, wanted, places, absent):
-        if stem:
-            write(stem, results)
+    try:
+        for results in collect(asked, wanted, places, absent, tokenizer()):
+            if stem:
+                write(stem, results)
+    except Absent as why:
+        sys.exit(f"no tokenizer, which all clients need: {why}")
     if results is None:
         sys.exit("nothing was measured")
     print(tables.markdown(results))
