@@ -39,6 +39,9 @@ pub struct Plan {
 /// The current version of the plan format.
 pub const PLAN_VERSION: &str = "1.0";
 
+/// What stands before the name of a profile in [`Target::urls`] of a simulated run.
+pub const SIMULATED: &str = "simulated:";
+
 /// Who is asked, and how the bytes travel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,6 +59,14 @@ pub struct Target {
     pub header_names: Vec<String>,
     /// Whether certificates are checked.
     pub verify_tls: bool,
+}
+
+impl Target {
+    /// Whether no server is asked: the run is of a model, in virtual time.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.urls.iter().any(|url| url.starts_with(SIMULATED))
+    }
 }
 
 /// The endpoint's protocol.

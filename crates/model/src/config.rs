@@ -5,7 +5,7 @@ use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides how an engine behaves, besides its seed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Config {
     /// Whose scheduler it is.
     pub policy: Policy,
@@ -52,7 +52,7 @@ pub enum Order {
 
 /// Speculative decoding: drafts that are verified together, each accepted with the same probability as long as those
 /// before it were.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Speculation {
     /// k: draft tokens a step.
     pub tokens: u32,

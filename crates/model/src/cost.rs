@@ -12,6 +12,7 @@
 
 use goodput_core::rng::{Seed, Stream};
 use goodput_core::time::Nanos;
+use serde::Serialize;
 
 /// What one step computes, counted in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,7 +47,7 @@ impl StepWork {
 }
 
 /// The constants of a step's time, in nanoseconds per unit of work.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct StepCost {
     /// t0: once a step, whatever it computes.
     pub base: f64,

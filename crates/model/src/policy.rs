@@ -26,8 +26,20 @@ pub enum EngineName {
     Sglang,
 }
 
+impl EngineName {
+    /// The stable name in files and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+        }
+    }
+}
+
 /// Whose scheduler it is, with the knobs that only it has.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// vLLM, V1 scheduler.
     Vllm,
@@ -36,7 +48,7 @@ pub enum Policy {
 }
 
 /// Knobs that only SGLang has.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Sglang {
     /// `enable-mixed-chunk`: decoding requests ride along in prefill batches.
     pub mixed_chunk: bool,

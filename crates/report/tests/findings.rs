@@ -248,6 +248,11 @@ const CHECKS: &[Check] = &[
         |c| c.plan.salt = None,
         |c| c.plan.workload.data = Data::Jsonl { path: "x".into(), salvage: false },
     ),
+    (
+        "simulated",
+        |c| c.plan.target.urls = vec!["simulated:illustrative".into()],
+        |c| c.plan.target.urls = vec!["http://simulated:8000".into()],
+    ),
 ];
 
 fn thin(name: &str, metric: Metric, n: u64) -> (String, goodput_core::summary::Distribution) {

@@ -297,9 +297,18 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "unsalted",
         severity: Note,
-        fires_when: "the salt was switched off",
+        fires_when: "the salt was switched off, against a server",
         invalidates: &["metrics.ttft"],
         remedy: "leave the salt on, or flush the server's prefix cache before each run",
         check: workload::unsalted,
+    },
+    Rule {
+        id: "simulated",
+        severity: Note,
+        fires_when: "no server was asked: the run is of a simulated engine in virtual time",
+        invalidates: &["metrics", "throughput", "goodput"],
+        remedy: "take the figures as those of a model with the constants in manifest.json (engine.facts.profile), and \
+                 measure before deciding",
+        check: workload::simulated,
     },
 ];

@@ -2,7 +2,7 @@
 
 use super::{FindingContext, Seen};
 use crate::number::{count, counted, part};
-use goodput_core::plan::Data;
+use goodput_core::plan::{Data, SIMULATED};
 use serde_json::Value;
 
 /// A count in the workload's report.
@@ -56,9 +56,18 @@ pub(super) fn lengths_missed(c: &FindingContext<'_>) -> Option<Seen> {
 }
 
 /// The same seed gives the same prompts, which an earlier run may have left in the server's cache.
+pub(super) fn simulated(c: &FindingContext<'_>) -> Option<Seen> {
+    let target = &c.plan?.target;
+    let profile = target.urls.first()?.strip_prefix(SIMULATED)?;
+    Some(Seen::new(format!(
+        "simulated: every instant is that of a model (profile {profile}), and no server, network or client is in it"
+    )))
+}
+
 pub(super) fn unsalted(c: &FindingContext<'_>) -> Option<Seen> {
     let plan = c.plan?;
-    plan.salt.is_none().then(|| {
+    // A simulated server begins with an empty cache.
+    (plan.salt.is_none() && !plan.target.is_simulated()).then(|| {
         let what = match plan.workload.data {
             Data::Random => "the same seed sends the same prompts again",
             Data::Sharegpt { .. } | Data::Jsonl { .. } => "every run sends the same prompts again",
