@@ -1,6 +1,10 @@
 //! The command line as typed. Nothing is resolved, opened or checked here beyond the form of a value; what
 //! the flags mean together is decided in `resolve`.
 
+mod selfcheck;
+
+pub(crate) use selfcheck::SelfcheckArgs;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use goodput_core::plan::{HttpVersion, Protocol, SharegptFilter};
 use goodput_core::time::Nanos;
@@ -17,7 +21,8 @@ Exit codes:
     0  done
     1  a gate failed: the SLO was missed (--gate)
     2  bad input: nothing was sent
-    3  the run is invalid: no server, no successful request, or (--strict) the client was the limit
+    3  the run is invalid: no server, no successful request, or (--strict) the client was the limit; selfcheck: this
+       host is not fit
   130  interrupted; the partial run is saved";
 
 /// The end of the help page of `run`.
@@ -54,6 +59,9 @@ pub(crate) enum Command {
     Sim(SimCommand),
     /// A short run against the built-in exact server, with a stall and a burst in it: no server, no GPU, no download.
     Demo(DemoArgs),
+    /// How far this client is off on this host and how much it can take, against the built-in exact server in another
+    /// process. Exits with 3 if no load was measured well, or if arrivals leave late.
+    Selfcheck(SelfcheckArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.

@@ -13,6 +13,7 @@ pub(crate) enum Exit {
     /// The input is wrong.
     Input,
     /// The run is invalid: the target is unreachable, every request failed, or (with --strict) the client was the limit.
+    /// A self-check: this host is not fit.
     Invalid,
     /// Interrupted; the partial run is saved.
     Interrupted,
@@ -47,6 +48,11 @@ impl Failure {
     /// The run cannot be valid.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self { exit: Exit::Invalid, message: message.into(), hints: Vec::new() }
+    }
+
+    /// The user broke it off.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Interrupted, message: message.into(), hints: Vec::new() }
     }
 
     /// Adds what to do about it.

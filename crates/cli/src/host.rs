@@ -34,9 +34,13 @@ pub(crate) fn usable_cores() -> f64 {
     container_cores().map_or(cores, |quota| cores.min(quota))
 }
 
+/// The CPU quota of this program's control group, in cores; `None` without one.
+pub(crate) fn container_cores() -> Option<f64> {
+    quota(&fs::read_to_string("/sys/fs/cgroup/cpu.max").ok()?)
+}
+
 /// The quota of a version-2 control group, `<quota> <period>` or `max <period>`.
-fn container_cores() -> Option<f64> {
-    let text = fs::read_to_string("/sys/fs/cgroup/cpu.max").ok()?;
+fn quota(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
 }
@@ -50,4 +54,17 @@ pub(crate) fn memory_peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_cores() {
+        assert_eq!(quota("150000 100000\n"), Some(1.5));
+        for none in ["max 100000\n", "", "1"] {
+            assert_eq!(quota(none), None, "{none:?}");
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 mod args;
 mod commands;
+mod exact_server;
 mod exit;
 mod host;
+mod pin;
 mod printer;
 mod progress;
 mod reading;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let quiet = match &cli.command {
         Command::Run(args) => args.output.quiet,
         Command::Demo(args) => args.quiet,
+        Command::Selfcheck(args) => args.quiet,
         _ => false,
     };
     let printer = Printer { quiet };
@@ -44,6 +47,7 @@ fn dispatch(command: Command, printer: Printer) -> Result<Exit, Failure> {
         Command::Explain(args) => commands::explain::run(&args, printer),
         Command::Sim(command) => commands::sim::run(command, printer),
         Command::Demo(args) => commands::demo::run(&args, printer),
+        Command::Selfcheck(args) => commands::selfcheck::run(&args, printer),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "goodput", &mut script);

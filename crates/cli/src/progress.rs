@@ -1,4 +1,4 @@
-//! The progress line on stderr: how far, how many failed, how much time is left. Silent when stderr is no terminal.
+//! The progress lines on stderr: how far, how many failed, how much time is left. Silent when stderr is no terminal.
 
 use goodput_core::time::Nanos;
 use goodput_drive::driver::Progress;
@@ -36,6 +36,46 @@ impl Drop for ProgressLine {
         if let Some(thread) = self.thread.take() {
             // A panic in the drawing thread has been printed already and hurts no figure.
             drop(thread.join());
+        }
+    }
+}
+
+/// A line for work in steps of known length. Dropping it clears the line.
+pub(crate) struct StepLine {
+    bar: Option<ProgressBar>,
+    done_s: f64,
+    total_s: f64,
+    under_way_s: f64,
+}
+
+impl StepLine {
+    /// Starts the line for about `total_s` seconds of work, unless `quiet` or stderr is piped.
+    pub(crate) fn start(what: &'static str, total_s: f64, quiet: bool) -> Self {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:24} {msg}") {
+                bar.set_style(style);
+            }
+            bar.with_prefix(what)
+        });
+        Self { bar, done_s: 0.0, total_s, under_way_s: 0.0 }
+    }
+
+    /// The step before is done, and this one takes about so many seconds.
+    pub(crate) fn step(&mut self, what: &str, seconds: f64) {
+        self.done_s += std::mem::replace(&mut self.under_way_s, seconds);
+        if let Some(bar) = &self.bar {
+            let share = (self.done_s / self.total_s.max(1e-9)).min(1.0);
+            bar.set_position((share * 1_000.0) as u64);
+            bar.set_message(format!("{what}, {:.0} s left", (self.total_s - self.done_s).max(0.0)));
+        }
+    }
+}
+
+impl Drop for StepLine {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 }

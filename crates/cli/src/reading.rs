@@ -134,6 +134,10 @@ fn client_facts(manifest: &Manifest) -> ClientFacts {
         connect_p50_ms: client.connect_p50_ms,
         connect_max_ms: client.connect_max_ms,
         requests_that_connected: client.requests_that_connected.unwrap_or(0),
+        checked_loads: manifest
+            .self_check
+            .as_ref()
+            .map(|check| check.good.iter().map(|load| (load.streams, load.chunks_per_s)).collect()),
     }
 }
 

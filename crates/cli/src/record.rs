@@ -1,6 +1,7 @@
 //! The recorder: the one writer of a run's directory.
 
 use crate::args::RunArgs;
+use crate::commands::selfcheck::cache;
 use crate::exit::Failure;
 use crate::host;
 use crate::reading::Reading;
@@ -58,6 +59,7 @@ impl Recorder {
         manifest.slo = reading.slo_text.clone();
         manifest.warmup_by_hand = args.load.warmup.is_some();
         manifest.host = host::host();
+        manifest.self_check = cache::last(&manifest.host);
         let report = scene.workload.report();
         manifest.workload = serde_json::to_value(report).unwrap_or_default();
         let addresses = scene.targets.iter().map(|t| format!("{} is {}", t.url, t.address));

@@ -3,15 +3,14 @@
 
 use crate::args::{Cli, Command, DemoArgs};
 use crate::commands::run;
+use crate::exact_server::ExactServer;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 use clap::Parser;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
 
 /// What the demo's server does: 24 answers at a time, each 80 ms to the first of 64 tokens and 12 ms between them, so
 /// that it can finish about 28 requests a second; and once, everything stands still for 1.5 s.
-const SERVER: &str = "sim fixed --port 0 --ttft 80ms --itl 12ms --tokens 64 --slots 24 --stall 5s:1500ms";
+const SERVER: &str = "--ttft 80ms --itl 12ms --tokens 64 --slots 24 --stall 5s:1500ms";
 
 /// The load: a quiet stretch (the stall falls into it), two seconds far above capacity, and a quiet stretch again.
 const LOAD: &str = "--protocol openai-chat --steps 18:9s,45:2s,18:7s --duration 18s --warmup 10 --data random \
@@ -28,23 +27,12 @@ What to look at:
   * `goodput show RUN --rulers` reads the same run under other tools' definitions; `goodput explain tpot --ruler vllm`
     prints one of them. The raw timelines are in requests.parquet and chunks.parquet.";
 
-/// The server process; killed when the demo ends, however it ends.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself already.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
 /// Starts the server, runs the load, prints the report.
 pub(crate) fn run(args: &DemoArgs, printer: Printer) -> Result<Exit, Failure> {
     printer.notice("demo: about 20 seconds of load against the built-in exact server");
-    let (_server, url) = start_server()?;
+    let server = ExactServer::start(&SERVER.split_whitespace().collect::<Vec<_>>(), None)?;
     let out = args.out.display().to_string();
-    let mut line = vec!["goodput", "run", "--url", url.as_str(), "--out", out.as_str()];
+    let mut line = vec!["goodput", "run", "--url", server.url.as_str(), "--out", out.as_str()];
     line.extend(LOAD.split_whitespace());
     if args.quiet {
         line.push("--quiet");
@@ -56,25 +44,4 @@ pub(crate) fn run(args: &DemoArgs, printer: Printer) -> Result<Exit, Failure> {
     let exit = run::run(&run_args, printer)?;
     printer.result(format_args!("\n{WHAT_TO_LOOK_AT}"));
     Ok(exit)
-}
-
-fn start_server() -> Result<(Server, String), Failure> {
-    let failed = |e: std::io::Error| Failure::invalid(format!("cannot start the built-in server: {e}"));
-    let program = std::env::current_exe().map_err(failed)?;
-    let child = std::process::Command::new(program)
-        .args(SERVER.split_whitespace())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(failed)?;
-    let mut server = Server(child);
-    let mut line = String::new();
-    if let Some(stdout) = server.0.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
-    }
-    match line.trim().strip_prefix("listening on ") {
-        Some(url) => Ok((server, url.to_owned())),
-        None => Err(Failure::invalid("the built-in server did not start")),
-    }
 }

@@ -66,7 +66,7 @@ fn create_dir(output: &OutputArgs) -> Result<RunDir, Failure> {
 
 /// Encodes the first requests and opens connections. What this machine refuses is refused here, before there is a
 /// run directory.
-fn prepare_load(args: &RunArgs, scene: &Scene) -> Result<PreparedRun, Failure> {
+pub(crate) fn prepare_load(args: &RunArgs, scene: &Scene) -> Result<PreparedRun, Failure> {
     let source =
         PlanSource::new(scene.plan.clone(), scene.workload.clone(), &scene.targets, scene.headers.clone())
             .map_err(|e| Failure::input(e.to_string()))?;

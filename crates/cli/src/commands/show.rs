@@ -5,9 +5,11 @@ use crate::commands::explain::find_ruler;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 use crate::reading::Reading;
+use goodput_core::plan::HttpVersion;
 use goodput_core::ruler::RULERS;
 use goodput_report::text;
-use goodput_store::manifest::Client;
+use goodput_store::layout::utc_date;
+use goodput_store::manifest::{Client, Manifest};
 use goodput_store::reader::RunReader;
 
 /// Prints the run's report, or one table with all rulers.
@@ -67,7 +69,19 @@ pub(crate) fn text_context(run: &RunReader) -> text::ReportContext {
         goodput: manifest.goodput.clone(),
         client: client_line(&manifest.client),
         ready: ready_connections(&manifest.client),
+        self_check: Some(self_check_line(manifest)),
     }
+}
+
+/// What a self-check had said of the host before the run was made.
+fn self_check_line(manifest: &Manifest) -> String {
+    let Some(check) = &manifest.self_check else {
+        return "no self-check of this host yet: goodput selfcheck".to_owned();
+    };
+    let quick = if check.quick { ", a quick one" } else { "" };
+    // It takes the path of plain HTTP/1.1, and HTTP/2 goes another.
+    let path = if manifest.asked.http == HttpVersion::Http2 { " (over HTTP/1.1)" } else { "" };
+    format!("of this host on {}{quick}{path}: {}", utc_date(check.at_unix_s), check.verdict)
 }
 
 fn ready_connections(client: &Client) -> Option<text::ReadyConnections> {

@@ -11,6 +11,7 @@ mod measuring;
 mod recorder;
 mod replay;
 mod secrets;
+mod selfcheck;
 mod showing;
 mod sim;
 mod truth;
