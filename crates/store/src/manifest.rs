@@ -252,9 +252,6 @@ pub struct Client {
     /// CPU time that they used up for every event on purpose (`--receive-work`), in nanoseconds; `null` as a rule.
     #[serde(default)]
     pub receive_work_ns: Option<u64>,
-    /// CPU time that they used up for every event on purpose (`--receive-work`), in nanoseconds; `null` as a rule.
-    #[serde(default)]
-    pub receive_work_ns: Option<u64>,
     /// All threads of the program.
     pub threads: Option<u32>,
     /// How release instants are kept, for example `thread sleep, then spin`.
