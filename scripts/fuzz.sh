@@ -16,7 +16,8 @@ for file in testdata/cases/*/*.replay; do
 done
 seed datasets testdata/cases/42-*/sharegpt.json
 seed answer testdata/recorded/*
+seed metrics testdata/recorded/*_metrics.txt testdata/prometheus/shapes.txt testdata/cases/56-*/page.metrics
 
-for target in answer datasets texts; do
+for target in answer datasets metrics texts; do
   cargo fuzz run "$target" -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048
 done

@@ -226,8 +226,8 @@ fn tell(page: &mut EnginePage, at: u64, kind: u8, request: u64, amount: u64) {
     let asked = Asked {
         prompt_tokens: amount,
         max_tokens: Some(amount),
-        streaming: amount % 2 == 0,
-        choice: (amount % 3 == 0).then_some(Choice { group: request / 2, of: 2 }),
+        streaming: amount.is_multiple_of(2),
+        choice: amount.is_multiple_of(3).then_some(Choice { group: request / 2, of: 2 }),
     };
     let load = Load { running: amount, ..Load::default() };
     let step = Step { prefill_tokens: amount % 5, outputs: &outputs, load, ..Step::default() };
