@@ -12,6 +12,7 @@
 mod connections;
 
 use crate::receive::{Finished, ReceiveStats, Running, Shared, ToReceive};
+use crate::records::RecordSender;
 use crate::release::ToRelease;
 use crate::sys;
 use bytes::Bytes;
@@ -25,7 +26,7 @@ use http::Request;
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
-use std::sync::mpsc::{Sender, SyncSender, TrySendError};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -48,14 +49,14 @@ impl Http2Outlet {
 pub(crate) struct Http2Thread {
     inbox: UnboundedReceiver<ToReceive>,
     release: Sender<ToRelease>,
-    finished: SyncSender<Finished>,
+    finished: RecordSender,
     shared: Shared,
 }
 
 /// What all streams share.
 struct Context {
     release: Sender<ToRelease>,
-    finished: SyncSender<Finished>,
+    finished: RecordSender,
     shared: Shared,
     connections: Connections,
     /// Pieces of bodies that came.
@@ -66,7 +67,7 @@ struct Context {
 impl Http2Thread {
     pub(crate) fn new(
         release: Sender<ToRelease>,
-        finished: SyncSender<Finished>,
+        finished: RecordSender,
         shared: Shared,
     ) -> (Http2Outlet, Self) {
         let (inbox, messages) = unbounded_channel();
@@ -283,11 +284,8 @@ impl Stream {
 
 impl Context {
     fn deliver(&self, finished: Finished) {
-        if let Err(TrySendError::Full(finished)) = self.finished.try_send(finished) {
-            self.sink_stalls.set(self.sink_stalls.get() + 1);
-            // The caller is gone only when the run is being torn down; then nobody wants the record.
-            drop(self.finished.send(finished));
-        }
+        let stalls = u64::from(self.finished.send(finished));
+        self.sink_stalls.set(self.sink_stalls.get() + stalls);
     }
 }
 

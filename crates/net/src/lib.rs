@@ -17,6 +17,7 @@ pub mod http2;
 pub mod limits;
 pub mod probe;
 pub mod receive;
+pub mod records;
 pub mod release;
 pub mod run;
 mod run_delay;

@@ -20,6 +20,7 @@ pub(crate) use send::send_some;
 use crate::clock::RunClock;
 use crate::connection::Connection;
 use crate::feed::{Feed, Prepared};
+use crate::records::RecordSender;
 use crate::release::ToRelease;
 use crate::run_delay::RunDelay;
 use crate::sys;
@@ -38,7 +39,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 const WAKE: Token = Token(usize::MAX);
@@ -142,7 +143,7 @@ pub(crate) struct ReceiveThread {
     poll: Poll,
     inbox: Receiver<ToReceive>,
     release: Sender<ToRelease>,
-    finished: SyncSender<Finished>,
+    finished: RecordSender,
     shared: Shared,
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
@@ -164,7 +165,7 @@ pub(crate) struct ReceiveThread {
 pub(crate) struct Channels {
     pub(crate) inbox: Receiver<ToReceive>,
     pub(crate) release: Sender<ToRelease>,
-    pub(crate) finished: SyncSender<Finished>,
+    pub(crate) finished: RecordSender,
 }
 
 impl ReceiveThread {

@@ -7,7 +7,8 @@
 use crate::connection::{Connection, OpenError};
 use crate::feed::Prepared;
 use crate::http2::Http2Outlet;
-use crate::receive::{Assignment, Finished, Running, Shared, Stage, ToReceive, never_connected, send_some};
+use crate::receive::{Assignment, Running, Shared, Stage, ToReceive, never_connected, send_some};
+use crate::records::RecordSender;
 use crate::sys;
 use goodput_core::outcome::{CancelCause, ConnectFault};
 use goodput_core::plan::Timeouts;
@@ -19,7 +20,7 @@ use goodput_wire::exchange::Exchange;
 use mio::Waker;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -112,7 +113,7 @@ pub(crate) struct ReleaseThread {
     pub(crate) driver: Driver,
     pub(crate) inbox: Receiver<ToRelease>,
     pub(crate) lines: Lines,
-    pub(crate) finished: SyncSender<Finished>,
+    pub(crate) finished: RecordSender,
     pub(crate) shared: Shared,
     pub(crate) timeouts: Timeouts,
     pub(crate) progress: Arc<Mutex<Progress>>,
@@ -138,7 +139,7 @@ pub struct ReleaseStats {
 impl ReleaseThread {
     /// Runs the driver to its end.
     pub(crate) fn run(mut self) -> ReleaseStats {
-        sys::sharpen_timers();
+        sys::be_punctual();
         self.shared.clock.wait_for_epoch();
         let mut stats = ReleaseStats::default();
         let mut actions = Vec::new();
@@ -257,8 +258,7 @@ impl ReleaseThread {
             }
             Err(error) => {
                 self.failed_at_once.push(running.prepared.id);
-                // The caller is gone only when the run is being torn down; then nobody wants the record.
-                drop(self.finished.send(never_connected(*running, &error, self.shared.clock.now())));
+                self.finished.send_at_once(never_connected(*running, &error, self.shared.clock.now()));
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::feed::{Feed, FeedBounds, RequestSource};
 use crate::limits;
 use crate::receive::{Channels, Finished, ReceiveStats, ReceiveThread, Shared};
+use crate::records::{RecordReceiver, RecordSender, WAITING_BYTES_MAX, records};
 use crate::release::{Lines, Outlet, ReleaseStats, ReleaseThread, ToRelease};
 use crate::target::Target;
 use crate::{http2, warm};
@@ -14,14 +15,12 @@ use goodput_core::time::Nanos;
 use goodput_drive::driver::{Driver, DriverConfig, Progress};
 use std::io;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Finished records that may wait for the caller before a receive thread has to wait too.
-const FINISHED_WAITING_MAX: usize = 1 << 16;
 /// How often the caller hears from a run in which nothing ends.
 const TICK: Duration = Duration::from_millis(50);
 /// Time between the start of the threads and the run's epoch, so that the first arrivals find everything in place.
@@ -191,7 +190,7 @@ impl PreparedRun {
     pub fn execute(self, mut sink: impl FnMut(Record) -> Result<(), String>) -> Result<RunFacts, RunError> {
         let clock = RunClock::start_after(RUN_UP);
         let cpu_before = limits::process_cpu_ns();
-        let (finished, records) = sync_channel(FINISHED_WAITING_MAX);
+        let (finished, records) = records(WAITING_BYTES_MAX);
         let shared = Shared {
             clock,
             feed: self.feed.clone(),
@@ -251,14 +250,14 @@ impl PreparedRun {
 
 /// Moves records to the caller until every sender is gone.
 fn pump(
-    records: &Receiver<Finished>,
+    records: &RecordReceiver,
     to_release: &Sender<ToRelease>,
     sink: &mut impl FnMut(Record) -> Result<(), String>,
 ) -> Result<(), RunError> {
     let mut failure = None;
     loop {
         let record = match records.recv_timeout(TICK) {
-            Ok(finished) => Record::Finished(Box::new(finished)),
+            Ok(finished) => Record::Finished(finished),
             Err(RecvTimeoutError::Timeout) => Record::Tick,
             Err(RecvTimeoutError::Disconnected) => break,
         };
@@ -278,7 +277,7 @@ fn start_http1(
     threads: usize,
     idle: Vec<Vec<Connection>>,
     to_release: &Sender<ToRelease>,
-    finished: &SyncSender<Finished>,
+    finished: &RecordSender,
     shared: &Shared,
 ) -> Result<(Lines, Receivers), RunError> {
     let (mut outlets, mut receivers) = (Vec::new(), Vec::new());
@@ -296,7 +295,7 @@ fn start_http1(
 
 fn start_http2(
     to_release: &Sender<ToRelease>,
-    finished: &SyncSender<Finished>,
+    finished: &RecordSender,
     shared: &Shared,
 ) -> Result<(Lines, Receivers), RunError> {
     let (outlet, thread) = http2::Http2Thread::new(to_release.clone(), finished.clone(), shared.clone());

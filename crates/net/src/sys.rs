@@ -116,6 +116,39 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
+/// Makes the calling thread, which sleeps most of the time, run soon after it is woken also where it shares a core with
+/// busy threads: its timed waits end on time, and it asks for turns on the core so short that it may cut into a longer
+/// one of another thread.
+///
+/// Linux 6.12 lets every thread choose the length of its turns, `sched_runtime` in `sched_setattr(2)`; elsewhere that half
+/// has no effect. It takes no privilege and no share of the core that is not the thread's own.
+pub(crate) fn be_punctual() {
+    sharpen_timers();
+    #[cfg(target_os = "linux")]
+    shorten_turns();
+}
+
+/// The shortest turns that the kernel gives, in nanoseconds.
+#[cfg(target_os = "linux")]
+const SHORT_TURN_NS: u64 = 100_000;
+
+#[cfg(target_os = "linux")]
+fn shorten_turns() {
+    const OF_THIS_THREAD: libc::pid_t = 0;
+    const NO_FLAGS: libc::c_uint = 0;
+    let size = size_of::<libc::sched_attr>() as libc::c_uint;
+    // SAFETY: sched_attr is plain data; both calls get a live one of the stated size and touch only the calling thread.
+    unsafe {
+        let mut attributes: libc::sched_attr = std::mem::zeroed();
+        let got = libc::syscall(libc::SYS_sched_getattr, OF_THIS_THREAD, &raw mut attributes, size, NO_FLAGS);
+        // Other policies have no such turns, or the user's own choice.
+        if got == 0 && attributes.sched_policy == libc::SCHED_OTHER as u32 {
+            attributes.sched_runtime = SHORT_TURN_NS;
+            libc::syscall(libc::SYS_sched_setattr, OF_THIS_THREAD, &raw const attributes, NO_FLAGS);
+        }
+    }
+}
+
 /// Has the kernel grow this process's table of open files now. Left to itself it grows at 64, 128, 256, ... files, and
 /// in a process with threads each growth waits for an RCU grace period: a stall of 10 ms and more inside the run.
 pub(crate) fn make_room_for_files(files: u64) {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// If the system gives no thread.
 pub fn oversleeps(count: u32, gap: Duration) -> io::Result<Vec<Nanos>> {
     let trial = Builder::new().name("timer".to_owned()).spawn(move || {
-        sys::sharpen_timers();
+        sys::be_punctual();
         let start = Instant::now();
         (1..=count).map(|i| wait_until(start + gap * i)).collect()
     })?;
