@@ -1,8 +1,10 @@
 //! The command line as typed. Nothing is resolved, opened or checked here beyond the form of a value; what
 //! the flags mean together is decided in `resolve`.
 
+mod engine;
 mod selfcheck;
 
+pub(crate) use engine::{EngineArgs, SimProfilesArgs, SimRunArgs};
 pub(crate) use selfcheck::SelfcheckArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -35,6 +37,15 @@ For example:
   goodput run --url http://127.0.0.1:8000 --rate 10 --duration 2m --input-tokens 512 --output-tokens 128 --ignore-eos
   goodput run --url http://127.0.0.1:8000 --concurrency 32 --requests 500 --data sharegpt --data-path sharegpt.json
   goodput run --url http://127.0.0.1:8000 --rate 20 --slo ttft:500ms,tpot:50ms --gate --json --quiet";
+
+/// The end of the help page of `sim run`.
+const SIM_RUN_EXAMPLES: &str = "\
+Durations, rates and lengths are written as for `goodput run`.
+
+For example:
+  goodput sim run --profile llama-3.1-8b-h100 --rate 4 --requests 2000 --input-tokens 1800 --output-tokens 220
+  goodput sim run --profile illustrative --rate 2 --requests 500 --input-tokens 4000 --enable-chunked-prefill
+  goodput sim run --profile llama-3.1-70b-4xh100 --engine sglang --rate 10 --prefix-tokens 1000 --input-tokens 1800";
 
 /// Measure LLM serving so honestly that a number can be trusted and compared.
 #[derive(Debug, Parser)]
@@ -337,6 +348,12 @@ pub(crate) enum SimCommand {
     Fixed(SimFixedArgs),
     /// Plays a byte script: what is written, and when.
     Script(SimScriptArgs),
+    /// One load point against the simulated engine, in virtual time: nothing is sent and nothing is waited for. The same
+    /// run directory and report as `goodput run`, the same bytes for the same arguments.
+    #[command(after_help = SIM_RUN_EXAMPLES)]
+    Run(Box<SimRunArgs>),
+    /// The shipped profiles of the simulated engine, with the source of every constant.
+    Profiles(SimProfilesArgs),
 }
 
 #[derive(Debug, Args)]

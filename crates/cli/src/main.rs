@@ -16,7 +16,7 @@ mod resolve;
 mod scene;
 mod truth;
 
-use args::{Cli, Command};
+use args::{Cli, Command, SimCommand};
 use clap::{CommandFactory, Parser};
 use exit::{Exit, Failure};
 use printer::Printer;
@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let quiet = match &cli.command {
         Command::Run(args) => args.output.quiet,
+        Command::Sim(SimCommand::Run(args)) => args.output.quiet,
         Command::Demo(args) => args.quiet,
         Command::Selfcheck(args) => args.quiet,
         _ => false,

@@ -6,7 +6,8 @@ use crate::exit::Failure;
 use crate::host;
 use crate::reading::Reading;
 use crate::scene::Scene;
-use goodput_core::plan::{HttpVersion, TokenizerChoice};
+use goodput_core::plan::{HttpVersion, Plan, TokenizerChoice};
+use goodput_core::schedule::Schedule;
 use goodput_core::time::Nanos;
 use goodput_core::timeline::{Phase, Timeline};
 use goodput_core::tokens::{TokenCount, TokenSource};
@@ -66,7 +67,7 @@ impl Recorder {
         manifest.notes.extend(addresses);
         let write = || -> Result<LogWriter, StoreError> {
             run.write_plan(&scene.plan)?;
-            run.write_schedule(schedule_rows(scene))?;
+            run.write_schedule(schedule_rows(&scene.plan, &scene.schedule, &scene.workload))?;
             run.write_json(WORKLOAD, report)?;
             manifest.write(run)?;
             LogWriter::create(run)
@@ -174,23 +175,27 @@ fn with_counted_tokens(finished: Finished, tokenizer: Option<&Tokenizer>) -> Tim
 }
 
 /// The schedule as it will be stored. A closed loop has no instants, and rows only where their number is known.
-fn schedule_rows(scene: &Scene) -> impl Iterator<Item = ScheduleRow> {
+pub(crate) fn schedule_rows(
+    plan: &Plan,
+    schedule: &Schedule,
+    workload: &Workload,
+) -> impl Iterator<Item = ScheduleRow> {
     let row = |phase: Phase, request: u64, at: Option<Nanos>| {
         // Only a server's tokenizer can fail here; the request itself will then say so.
-        let planned = scene.workload.request(phase, request).ok();
+        let planned = workload.request(phase, request).ok();
         let max_tokens = planned.as_ref().and_then(|p| p.max_tokens);
         ScheduleRow {
             request,
             phase,
             scheduled_ns: at.map(|at| at.0),
             input_tokens: planned.map(|p| p.input_tokens),
-            max_tokens: max_tokens.or(scene.plan.request.max_tokens),
+            max_tokens: max_tokens.or(plan.request.max_tokens),
         }
     };
-    let timed = [(Phase::Warmup, &scene.schedule.warmup), (Phase::Measured, &scene.schedule.measured)];
+    let timed = [(Phase::Warmup, &schedule.warmup), (Phase::Measured, &schedule.measured)];
     let open = timed.into_iter().flat_map(move |(phase, instants)| {
         (0_u64..).zip(instants).map(move |(request, at)| row(phase, request, Some(*at)))
     });
-    let counted = if scene.plan.load.arrivals.is_none() { scene.plan.stop.requests.unwrap_or(0) } else { 0 };
+    let counted = if plan.load.arrivals.is_none() { plan.stop.requests.unwrap_or(0) } else { 0 };
     open.chain((0..counted).map(move |request| row(Phase::Measured, request, None)))
 }

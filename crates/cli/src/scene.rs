@@ -69,7 +69,8 @@ pub(crate) fn prepare(args: &RunArgs) -> Result<Scene, Failure> {
     Ok(Scene { plan, targets, engine, headers, workload: Arc::new(workload), schedule })
 }
 
-fn no_schedule(error: &ArrivalError) -> Failure {
+/// Why there is no schedule, and what to do.
+pub(crate) fn no_schedule(error: &ArrivalError) -> Failure {
     let failure = Failure::input(error.to_string());
     match error {
         ArrivalError::Unbounded | ArrivalError::InfiniteNeedsRequests | ArrivalError::RescaledNeedsCount => {
@@ -185,7 +186,18 @@ fn salt(text: &str) -> Option<String> {
 }
 
 fn tokenizer(plan: &Plan, prober: &Prober) -> Result<Tokenizer, Failure> {
-    match &plan.workload.tokenizer {
+    if plan.workload.tokenizer != TokenizerChoice::Server {
+        return local_tokenizer(&plan.workload.tokenizer);
+    }
+    let (prober, model) = (prober.clone(), plan.target.model.clone());
+    let tokenize = move |text: &str| probe::tokenize(&prober, &model, text);
+    tokenize("hello").map_err(Failure::invalid)?;
+    Ok(Tokenizer::server("server", Box::new(tokenize)))
+}
+
+/// A tokenizer that needs no server.
+pub(crate) fn local_tokenizer(choice: &TokenizerChoice) -> Result<Tokenizer, Failure> {
+    match choice {
         TokenizerChoice::Bytes => Ok(Tokenizer::Bytes),
         TokenizerChoice::Tiktoken(name) => {
             Tokenizer::tiktoken(name).map_err(|e| Failure::input(format!("--tokenizer: {e}")))
@@ -200,16 +212,13 @@ fn tokenizer(plan: &Plan, prober: &Prober) -> Result<Tokenizer, Failure> {
             })?;
             Tokenizer::from_json(&shown, &bytes).map_err(|e| Failure::input(format!("{shown}: {e}")))
         }
-        TokenizerChoice::Server => {
-            let (prober, model) = (prober.clone(), plan.target.model.clone());
-            let tokenize = move |text: &str| probe::tokenize(&prober, &model, text);
-            tokenize("hello").map_err(Failure::invalid)?;
-            Ok(Tokenizer::server("server", Box::new(tokenize)))
-        }
+        TokenizerChoice::Server => Err(Failure::input("--tokenizer server needs a server to ask")
+            .hint("give the model's tokenizer.json, tiktoken:NAME, or bytes")),
     }
 }
 
-fn workload(plan: &Plan, tokenizer: Tokenizer) -> Result<Workload, Failure> {
+/// Reads the data and builds the prompts.
+pub(crate) fn workload(plan: &Plan, tokenizer: Tokenizer) -> Result<Workload, Failure> {
     let wrong = |e: &dyn std::fmt::Display| Failure::input(e.to_string());
     let mut workload = match &plan.workload.data {
         Data::Random => Workload::prepare(plan, Inputs { data: None, tokenizer }).map_err(|e| wrong(&e))?,

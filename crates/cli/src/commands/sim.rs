@@ -1,4 +1,10 @@
-//! `goodput sim fixed` and `goodput sim script`: the built-in exact server on a port of your choice.
+//! `goodput sim`: the built-in exact server on a port of your choice (`fixed`, `script`), and the simulated engine in
+//! virtual time.
+
+mod engine;
+mod profiles;
+mod virtual_record;
+mod virtual_run;
 
 use crate::args::{ListenArgs, SimCommand, SimFixedArgs, SimScriptArgs};
 use crate::exit::{Exit, Failure};
@@ -14,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Serves until SIGINT or SIGTERM.
+/// Serves until SIGINT or SIGTERM, or simulates to the end.
 pub(crate) fn run(command: SimCommand, printer: Printer) -> Result<Exit, Failure> {
     match command {
         SimCommand::Fixed(args) => {
@@ -25,6 +31,8 @@ pub(crate) fn run(command: SimCommand, printer: Printer) -> Result<Exit, Failure
             let service = Service::Script(scripts(&args)?);
             listen(service, &args.listen, printer)
         }
+        SimCommand::Run(args) => virtual_run::run(&args, printer),
+        SimCommand::Profiles(args) => profiles::run(&args, printer),
     }
 }
 

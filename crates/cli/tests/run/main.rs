@@ -14,4 +14,5 @@ mod secrets;
 mod selfcheck;
 mod showing;
 mod sim;
+mod sim_run;
 mod truth;
