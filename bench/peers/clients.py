@@ -155,7 +155,7 @@ def read_guidellm(job):
     ttft, itl = (found["metrics"][name]["successful"] for name in ("time_to_first_token_ms", "inter_token_latency_ms"))
     reported = {"ttft_p50": ttft["percentiles"]["p50"], "ttft_p99": ttft["percentiles"]["p99"]}
     reported |= {"itl_p50": itl["percentiles"]["p50"], "itl_p99": itl["percentiles"]["p99"]}
-    said = [f"warns: {warning['message'].rstrip('.')}" for warning in found.get("warnings") or []]
+    said = [f"warns of {warning['message'].rstrip('.')}" for warning in found.get("warnings") or []]
     return {**reported, "completed": ttft["count"], "notes": said}
 
 

@@ -98,10 +98,19 @@ def remarks(load, rows):
         found.append(f"{failed:.0f} of {median(rows, 'asked_requests'):.0f} requests not completed by its own count")
     if full:
         found.append("its core is full")
-    found += dict.fromkeys(note for row in rows for note in row["notes"])
+    found += said(rows)
     if rows[0]["itl_is"] == "means":
         found.append("its ITL is of each request's mean, and so is the truth here")
     return found
+
+
+def said(rows):
+    """What a client says of its own runs: each kind of note (the words before its colon) once, with how often it came."""
+    kinds = {}
+    for row in rows:
+        for note in row["notes"]:
+            kinds.setdefault(note.partition(":")[0], []).append(note)
+    return [notes[0] + (f" ({len(notes)} of {len(rows)} runs)" if len(rows) > 1 else "") for notes in kinds.values()]
 
 
 def truth_line(clients):

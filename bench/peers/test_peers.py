@@ -248,6 +248,10 @@ class Tables(unittest.TestCase):
         self.assertIn("never more than 20 of 64 in flight", tables.markdown(results(result(in_flight_peak=20))))
         self.assertNotIn("- vLLM, Rust:", tables.markdown(results(result())))
 
+    def test_a_note_of_every_run_is_said_once(self):
+        rows = [result(notes=[f"says so: {late} ms late"]) for late in (4, 5)] + [result()]
+        self.assertIn("- vLLM, Rust: says so: 4 ms late (2 of 3 runs)\n", tables.markdown(results(*rows)))
+
     def test_the_short_table_has_a_line_for_each_client(self):
         good = {"cv": 1.0, "ks": 0.01, "poisson": True}
         bad = {**good, "poisson": False}
