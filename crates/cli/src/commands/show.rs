@@ -69,7 +69,8 @@ pub(crate) fn text_context(run: &RunReader) -> text::ReportContext {
         goodput: manifest.goodput.clone(),
         client: client_line(&manifest.client),
         ready: ready_connections(&manifest.client),
-        self_check: Some(self_check_line(manifest)),
+        // A simulated run has no client to check.
+        self_check: (!plan.target.is_simulated()).then(|| self_check_line(manifest)),
     }
 }
 
