@@ -8,6 +8,7 @@ mod goodput;
 mod intervals;
 mod laws;
 mod load;
+mod parts;
 mod rulers;
 mod schema;
 mod truth;
