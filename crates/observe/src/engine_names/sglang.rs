@@ -124,6 +124,24 @@ const STAGE: &[f64] = &[
     1_191.064_887_146_242,
 ];
 
+/// What a bucket flag takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BucketFlag {
+    /// Edges, one after the other.
+    List,
+    /// A rule: `default`, `tse <middle> <base> <count>` or `custom <edge>...`.
+    Rule,
+}
+
+/// Flags that change edges, with the group they change.
+pub const BUCKET_FLAGS: &[(&str, &str, BucketFlag)] = &[
+    ("--bucket-time-to-first-token", "time_to_first_token", BucketFlag::List),
+    ("--bucket-inter-token-latency", "inter_token_latency", BucketFlag::List),
+    ("--bucket-e2e-request-latency", "e2e_request_latency", BucketFlag::List),
+    ("--prompt-tokens-buckets", "prompt_tokens", BucketFlag::Rule),
+    ("--generation-tokens-buckets", "generation_tokens", BucketFlag::Rule),
+];
+
 /// Values of the label `stage` that are filled.
 pub const STAGES: &[&str] = &["request_process", "prefill_forward"];
 

@@ -1,5 +1,6 @@
 //! Edges that a server's flags change: vLLM's `--custom-histogram-buckets`, SGLang's lists and rules.
 
+use crate::engine_names::sglang::{BUCKET_FLAGS, BucketFlag};
 use crate::engine_names::vllm;
 use crate::expose::number;
 use std::collections::BTreeMap;
@@ -17,6 +18,14 @@ pub enum BucketError {
     /// A group that there is not.
     #[error("no buckets are called {found:?}; expected one of {expected}")]
     UnknownGroup {
+        /// What was found.
+        found: String,
+        /// What there is.
+        expected: String,
+    },
+    /// A flag that there is not.
+    #[error("no flag {found:?} changes buckets; expected one of {expected}")]
+    UnknownFlag {
         /// What was found.
         found: String,
         /// What there is.
@@ -60,11 +69,26 @@ impl Buckets {
         Ok(buckets)
     }
 
-    /// These and the edges of one group, as SGLang's `--bucket-time-to-first-token` and the like give them.
+    /// These and what one of SGLang's flags ([`BUCKET_FLAGS`]) gives, its words in one text.
     ///
     /// # Errors
-    /// The edges are none, not finite, or do not rise.
-    pub fn with(mut self, group: &str, edges: Vec<f64>) -> Result<Self, BucketError> {
+    /// There is no such flag, or it does not give edges.
+    pub fn with_sglang(self, flag: &str, value: &str) -> Result<Self, BucketError> {
+        let Some((_, group, takes)) = BUCKET_FLAGS.iter().find(|(name, ..)| *name == flag) else {
+            let known: Vec<_> = BUCKET_FLAGS.iter().map(|(name, ..)| *name).collect();
+            return Err(BucketError::UnknownFlag { found: flag.to_owned(), expected: known.join(", ") });
+        };
+        match takes {
+            BucketFlag::Rule => self.with_rule(group, value),
+            BucketFlag::List => match numbers(value.split_whitespace()) {
+                Some(edges) => self.with(group, edges),
+                None => Err(BucketError::NotRising { group: (*group).to_owned(), found: value.to_owned() }),
+            },
+        }
+    }
+
+    /// These and the edges of one group.
+    fn with(mut self, group: &str, edges: Vec<f64>) -> Result<Self, BucketError> {
         let rising = edges.windows(2).all(|pair| pair[0] < pair[1]);
         if edges.is_empty() || !rising || edges.iter().any(|edge| !edge.is_finite()) {
             let found = edges.iter().map(|&edge| number::spell(edge)).collect::<Vec<_>>().join(" ");
@@ -74,18 +98,13 @@ impl Buckets {
         Ok(self)
     }
 
-    /// These and what a rule of SGLang's `--prompt-tokens-buckets` or `--generation-tokens-buckets` gives: `default`
-    /// changes nothing, `tse` goes from a middle to both sides in steps that grow by a base, `custom` lists edges.
-    ///
-    /// # Errors
-    /// It is no such rule.
-    pub fn with_rule(self, group: &str, rule: &str) -> Result<Self, BucketError> {
+    /// These and what a rule gives: `default` changes nothing, `tse` goes from a middle to both sides in steps that
+    /// grow by a base, `custom` lists edges.
+    fn with_rule(self, group: &str, rule: &str) -> Result<Self, BucketError> {
         let wrong = || BucketError::NotARule(rule.to_owned());
         let mut words = rule.split_whitespace();
         let name = words.next().ok_or_else(wrong)?;
-        let numbers: Option<Vec<f64>> =
-            words.map(|word| number::parse(word).filter(|n| n.is_finite())).collect();
-        match (name, numbers.ok_or_else(wrong)?.as_slice()) {
+        match (name, numbers(words).ok_or_else(wrong)?.as_slice()) {
             ("default", []) => Ok(self),
             ("custom", edges) => self.with(group, sorted(edges.iter().copied())),
             ("tse", &[middle, base, count]) if base > 1.0 && count >= 0.0 => {
@@ -101,6 +120,11 @@ impl Buckets {
     pub fn get(&self, group: &str) -> Option<&[f64]> {
         self.0.get(group).map(Vec::as_slice)
     }
+}
+
+/// Words as finite numbers.
+fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Option<Vec<f64>> {
+    words.map(|word| number::parse(word).filter(|number| number.is_finite())).collect()
 }
 
 /// The middle, and on both sides half of `count` edges whose distances are powers of the base; none below 0.
@@ -147,7 +171,7 @@ mod tests {
     /// Expected edges from SGLang's own function (`two_sides_exponential_buckets`), run by hand.
     #[test]
     fn sglang_s_rules_are_read() {
-        let of = |rule| Buckets::default().with_rule("prompt_tokens", rule);
+        let of = |rule| Buckets::default().with_sglang("--prompt-tokens-buckets", rule);
         let edges = |rule| of(rule).unwrap().get("prompt_tokens").map(<[f64]>::to_vec);
         assert_eq!(edges("default"), None);
         assert_eq!(edges("custom 500 100 100"), Some(vec![100.0, 500.0]));
@@ -160,5 +184,12 @@ mod tests {
         {
             assert!(of(wrong).is_err(), "{wrong}");
         }
+        let list = |value| Buckets::default().with_sglang("--bucket-e2e-request-latency", value);
+        assert_eq!(list("0.5 1 2.5").unwrap().get("e2e_request_latency"), Some(&[0.5, 1.0, 2.5][..]));
+        for wrong in ["", "1 1", "2 1", "1 x", "1 inf"] {
+            assert!(list(wrong).is_err(), "{wrong}");
+        }
+        let unknown = Buckets::default().with_sglang("--bucket-ttft", "1").unwrap_err().to_string();
+        assert!(unknown.contains("--bucket-time-to-first-token"), "{unknown}");
     }
 }

@@ -118,6 +118,8 @@ pub struct Drafts<'a> {
 pub struct Step<'a> {
     /// Prompt tokens computed.
     pub prefill_tokens: u64,
+    /// Those of them that a preempted request had computed before.
+    pub recomputed_tokens: u64,
     /// Prompt tokens of the requests whose prefill began in it that were found in the cache.
     pub cached_tokens: u64,
     /// KV tokens that were evicted to make room.
@@ -179,7 +181,8 @@ pub enum Observation<'a> {
         /// Which request.
         request: u64,
     },
-    /// How full the engine is, apart from a step.
+    /// How full the engine is, apart from a step; an engine that idles tells it before a scrape. SGLang's page moves
+    /// only where nothing has moved it for 30 seconds.
     Load(Load),
 }
 

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// Tokens between two outputs of a request that is not streamed.
 const UNSTREAMED_INTERVAL: u64 = 50;
 
+/// How long an idle scheduler leaves its gauges alone.
+const IDLE: Nanos = Nanos::from_secs(30);
+
 /// The page of SGLang's API process and scheduler.
 #[derive(Debug, Clone)]
 pub struct SglangPage {
@@ -61,7 +64,10 @@ struct Group {
 struct Ticks {
     decode_steps: u64,
     decode_tokens: u64,
+    /// The last refresh at a decode step.
     since: Option<Nanos>,
+    /// The last refresh of any kind.
+    moved: Nanos,
     drafts: u64,
     proposed: u64,
     accepted: u64,
@@ -127,8 +133,7 @@ impl SglangPage {
             Observation::Step(step) => self.step(stamp, &step),
             Observation::Finished { request, reason } => self.finished(stamp, request, reason),
             Observation::GivenUp { request } => self.given_up(stamp, request),
-            // The scheduler tells nothing between its own refreshes.
-            Observation::Load(_) => {}
+            Observation::Load(load) => self.idle(stamp, load),
         }
     }
 
@@ -320,16 +325,18 @@ impl SglangPage {
         }
         let prefilled = step.prefill_tokens + step.cached_tokens;
         if prefilled > 0 {
+            let first_time = step.prefill_tokens.saturating_sub(step.recomputed_tokens);
             for (name, mode, amount) in [
                 ("sglang:realtime_tokens_total", "prefill_compute", step.prefill_tokens),
                 ("sglang:realtime_tokens_total", "prefill_cache", step.cached_tokens),
-                ("sglang:prefill_effective_tokens_total", "input", step.prefill_tokens),
+                ("sglang:prefill_effective_tokens_total", "input", first_time),
                 ("sglang:prefill_effective_tokens_total", "device_hit", step.cached_tokens),
             ] {
                 self.add_mode(name, mode, amount);
             }
             self.set("sglang:cache_hit_rate", step.cached_tokens as f64 / prefilled as f64);
             self.load(step.load);
+            self.ticks.moved = stamp.engine;
         }
         let ticks = &mut self.ticks;
         ticks.since.get_or_insert(stamp.engine);
@@ -361,7 +368,17 @@ impl SglangPage {
             );
         }
         self.load(load);
-        self.ticks = Ticks { decode_steps, since: Some(stamp.engine), ..Ticks::default() };
+        let now = stamp.engine;
+        self.ticks = Ticks { decode_steps, since: Some(now), moved: now, ..Ticks::default() };
+    }
+
+    /// An idle scheduler says so once nothing has moved its gauges for a while.
+    fn idle(&mut self, stamp: Stamp, load: Load) {
+        if IDLE <= stamp.engine.since(self.ticks.moved) {
+            self.load(load);
+            self.set("sglang:gen_throughput", 0.0);
+            self.ticks.moved = stamp.engine;
+        }
     }
 
     /// Gauges of how full the engine is.

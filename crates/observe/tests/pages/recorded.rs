@@ -155,6 +155,7 @@ fn everything_happens(told: &mut Told) {
     let outputs: Vec<_> = (0..4).map(|request| Output { request, tokens: 2 }).collect();
     let step = Step {
         prefill_tokens: 84,
+        recomputed_tokens: 0,
         cached_tokens: 16,
         evicted_tokens: 16,
         outputs: &outputs,

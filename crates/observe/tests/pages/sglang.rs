@@ -139,8 +139,14 @@ fn gauges_stand_still_between_refreshes() {
     let running = |told: &Told| told.value("sglang:num_running_reqs", &[]);
     told.admit(1, asks(100, 9), [0, 0, 0], 25);
     let outputs = [Output { request: 1, tokens: 1 }];
-    let prefill =
-        Step { prefill_tokens: 75, cached_tokens: 25, outputs: &outputs, load: LOAD, ..Step::default() };
+    let prefill = Step {
+        prefill_tokens: 75,
+        recomputed_tokens: 5,
+        cached_tokens: 25,
+        outputs: &outputs,
+        load: LOAD,
+        ..Step::default()
+    };
     told.tell(at(100, 100), Observation::Step(prefill));
     assert_eq!(running(&told), 3.0);
     assert_eq!(told.value("sglang:cache_hit_rate", &[]), 0.25);
@@ -166,8 +172,13 @@ fn gauges_stand_still_between_refreshes() {
     let tokens = |mode| told.value("sglang:realtime_tokens_total", &[("mode", mode)]);
     assert_eq!((tokens("prefill_compute"), tokens("prefill_cache"), tokens("decode")), (75.0, 25.0, 3.0));
     let effective = |mode| told.value("sglang:prefill_effective_tokens_total", &[("mode", mode)]);
-    assert_eq!((effective("input"), effective("device_hit")), (75.0, 25.0));
+    assert_eq!((effective("input"), effective("device_hit")), (70.0, 25.0));
     assert_eq!(told.value("sglang:num_retracted_requests_total", &[]), 1.0);
+    for (seconds, expected) in [(30, 8.0), (31, 0.0)] {
+        told.tell(at(seconds * 1000, seconds * 1000), Observation::Load(Load::default()));
+        assert_eq!(running(&told), expected, "{seconds} s: the last refresh was at 0.16 s");
+    }
+    assert_eq!(told.value("sglang:gen_throughput", &[]), 0.0);
 }
 
 #[test]
@@ -196,8 +207,8 @@ fn speculation_is_told_per_refresh_and_per_request() {
 
 #[test]
 fn a_flag_changes_the_edges_of_both_its_families() {
-    let buckets = Buckets::default().with("inter_token_latency", vec![0.5, 1.0]).unwrap();
-    let buckets = buckets.with_rule("prompt_tokens", "custom 20 10").unwrap();
+    let buckets = Buckets::default().with_sglang("--bucket-inter-token-latency", "0.5 1").unwrap();
+    let buckets = buckets.with_sglang("--prompt-tokens-buckets", "custom 20 10").unwrap();
     let mut told = page(|setup| setup.buckets = buckets);
     told.admit(1, asks(15, 9), [0, 0, 0], 0);
     told.output(at(10, 10), 1, 1);
