@@ -119,7 +119,9 @@ impl Recorder {
             HttpVersion::Http2 => "one thread for all HTTP/2 streams, the time of the read",
         };
         client.receive_path = Some(path.to_owned());
-        client.timer = Some("thread that waits for the next absolute instant".to_owned());
+        let priority =
+            if facts.release.real_time { "at real-time priority" } else { "without real-time priority" };
+        client.timer = Some(format!("thread that waits for the next absolute instant, {priority}"));
         client.kernel_stamps = Some(facts.receive.stamped_reads > 0);
         client.receive_threads = u32::try_from(facts.receive_threads).ok();
         client.receive_work_ns = facts.receive_work.and_then(|work| u64::try_from(work.as_nanos()).ok());

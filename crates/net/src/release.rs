@@ -130,6 +130,8 @@ pub struct ReleaseStats {
     pub opened: u64,
     /// Idle connections found dead before use and dropped.
     pub stale_dropped: u64,
+    /// Whether it had real-time priority, which the system may deny.
+    pub real_time: bool,
     /// CPU time used by this thread, in nanoseconds.
     pub cpu_ns: u64,
     /// First measured instant.
@@ -139,9 +141,9 @@ pub struct ReleaseStats {
 impl ReleaseThread {
     /// Runs the driver to its end.
     pub(crate) fn run(mut self) -> ReleaseStats {
-        sys::be_punctual();
+        let real_time = sys::be_punctual();
         self.shared.clock.wait_for_epoch();
-        let mut stats = ReleaseStats::default();
+        let mut stats = ReleaseStats { real_time, ..ReleaseStats::default() };
         let mut actions = Vec::new();
         let mut over = false;
         self.driver.on(self.shared.clock.now(), Event::Tick, &mut actions);

@@ -116,16 +116,27 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
-/// Makes the calling thread, which sleeps most of the time, run soon after it is woken also where it shares a core with
-/// busy threads: its timed waits end on time, and it asks for turns on the core so short that it may cut into a longer
-/// one of another thread.
+/// Makes the calling thread, which sleeps most of the time and works a few microseconds at a time, run as soon as it is
+/// woken, also where it shares a core with busy threads. Says whether the system gave it the right to (`true`), or only
+/// what is left to everyone.
 ///
-/// Linux 6.12 lets every thread choose the length of its turns, `sched_runtime` in `sched_setattr(2)`; elsewhere that half
-/// has no effect. It takes no privilege and no share of the core that is not the thread's own.
-pub(crate) fn be_punctual() {
+/// The right is the lowest real-time priority (`sched_setscheduler(2)`), before which no ordinary thread keeps a core.
+/// Without it, Linux 6.12 and later let every thread choose the length of its turns (`sched_runtime` in
+/// `sched_setattr(2)`), and one with short turns may cut into a longer turn of another.
+pub(crate) fn be_punctual() -> bool {
     sharpen_timers();
     #[cfg(target_os = "linux")]
-    shorten_turns();
+    {
+        let lowest = libc::sched_param { sched_priority: 1 };
+        // SAFETY: the call gets a live sched_param and touches only the calling thread.
+        let real_time = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest) == 0 };
+        if !real_time {
+            shorten_turns();
+        }
+        real_time
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
 }
 
 /// The shortest turns that the kernel gives, in nanoseconds.
