@@ -4,7 +4,7 @@
 //! Source of the texts: proc(5), and the kernel's documentation of cgroup v2 and cpufreq.
 
 use super::report::Limit;
-use crate::host::{container_cores, usable_cores};
+use crate::host::container_cores;
 use goodput_net::limits::{RESERVED_FILES, open_files};
 use goodput_report::{count, figure};
 use std::fs;
@@ -25,6 +25,8 @@ pub(super) struct CpuTimes {
     idle: u64,
     /// Taken by the hypervisor for others.
     steal: u64,
+    /// Cores of the machine.
+    cores: u64,
 }
 
 impl CpuTimes {
@@ -39,7 +41,11 @@ impl CpuTimes {
         let jiffies: Vec<u64> = line.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
         let [user, nice, system, idle, iowait, irq, softirq, steal] = jiffies[..].try_into().ok()?;
         let idle = idle + iowait;
-        Some(Self { total: user + nice + system + idle + irq + softirq + steal, idle, steal })
+        let is_core = |line: &&str| {
+            line.strip_prefix("cpu").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let cores = stat.lines().filter(is_core).count() as u64;
+        Some(Self { total: user + nice + system + idle + irq + softirq + steal, idle, steal, cores })
     }
 
     /// Share of the time since `before` that was stolen.
@@ -47,10 +53,10 @@ impl CpuTimes {
         share(self.steal.checked_sub(before.steal)?, self.total.checked_sub(before.total)?)
     }
 
-    /// Share of the time since `before` in which cores were busy.
+    /// Cores that were busy since `before`, on average.
     fn busy_since(self, before: Self) -> Option<f64> {
-        share(self.idle.checked_sub(before.idle)?, self.total.checked_sub(before.total)?)
-            .map(|idle| 1.0 - idle)
+        let idle = share(self.idle.checked_sub(before.idle)?, self.total.checked_sub(before.total)?)?;
+        Some((1.0 - idle) * self.cores as f64)
     }
 }
 
@@ -60,6 +66,8 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 
 /// What went on around the check.
 pub(super) struct Around {
+    /// Cores that this program might use before it was kept to some.
+    pub(super) cores: f64,
     /// A moment before the check.
     pub(super) before: Option<(CpuTimes, CpuTimes)>,
     /// Start and end of the check.
@@ -76,11 +84,11 @@ pub(super) fn limits(around: &Around) -> Vec<Limit> {
         Some(files(open_files())),
         text("/proc/sys/net/ipv4/ip_local_port_range").as_deref().and_then(port_range).map(ports),
         text("/proc/meminfo").as_deref().and_then(available_memory).map(memory),
-        Some(cores(usable_cores())),
+        Some(cores(around.cores)),
         Some(quota(container_cores())),
         Some(cpu_governor(governor.as_deref().map(str::trim))),
         steal.map(stolen),
-        busy.map(|share| busy_before(share, text("/proc/loadavg").as_deref().and_then(load_average))),
+        busy.map(|cores| busy_before(cores, text("/proc/loadavg").as_deref().and_then(load_average))),
     ];
     rows.into_iter().flatten().collect()
 }
@@ -180,8 +188,7 @@ fn load_average(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-fn busy_before(share: f64, load: Option<f64>) -> Limit {
-    let cores = share * std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+fn busy_before(cores: f64, load: Option<f64>) -> Limit {
     let busy = cores > BUSY_CORES;
     let load = load.map_or_else(String::new, |load| format!(", load average {}", figure(load)));
     let effect = if busy {
@@ -196,11 +203,11 @@ fn busy_before(share: f64, load: Option<f64>) -> Limit {
 mod tests {
     use super::*;
 
-    const STAT: &str = "cpu  100 5 50 800 20 1 4 20 7 0\ncpu0 50 2 25 400 10 0 2 10 3 0\nintr 1 2 3\n";
+    const STAT: &str = "cpu  100 5 50 800 20 1 4 20 7 0\ncpu0 50 2 25 400 10 0 2 10 3 0\ncpu1 50 3 25 400 10 1 2 10 4 0\nintr 1 2 3\n";
 
     #[test]
     fn the_cpu_line_is_read() {
-        assert_eq!(CpuTimes::parse(STAT), Some(CpuTimes { total: 1_000, idle: 820, steal: 20 }));
+        assert_eq!(CpuTimes::parse(STAT), Some(CpuTimes { total: 1_000, idle: 820, steal: 20, cores: 2 }));
         for bad in ["", "cpu 1 2 3\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu a b c d e f g h\n"] {
             assert_eq!(CpuTimes::parse(bad), None, "{bad:?}");
         }
@@ -208,10 +215,10 @@ mod tests {
 
     #[test]
     fn shares_are_of_the_time_between() {
-        let at = |total, idle, steal| CpuTimes { total, idle, steal };
+        let at = |total, idle, steal| CpuTimes { total, idle, steal, cores: 4 };
         let (before, after) = (at(1_000, 820, 20), at(1_200, 920, 24));
         assert_eq!(after.steal_since(before), Some(0.02));
-        assert_eq!(after.busy_since(before), Some(0.5));
+        assert_eq!(after.busy_since(before), Some(2.0), "half of four");
         assert_eq!(before.steal_since(before), None, "no time has passed");
         assert_eq!(before.steal_since(after), None, "counters never go back");
     }

@@ -52,6 +52,7 @@ impl Extent {
             (vec![1, 64, 256, 1_000], vec![10.0, 100.0], Nanos::from_secs(3), Nanos::from_secs(2))
         };
         let or = |given: &[u32], usual: Vec<u32>| if given.is_empty() { usual } else { given.to_vec() };
+        let part = args.duration.unwrap_or(part);
         let rates = if args.rate.is_empty() { rates } else { args.rate.clone() };
         Self {
             loads: grid::loads(&or(&args.streams, streams), &rates),
@@ -89,6 +90,7 @@ fn check(args: &SelfcheckArgs) -> Result<Report, Failure> {
     let mut line = StepLine::start("goodput selfcheck", extent.seconds(), args.quiet);
     let began = Instant::now();
     let before = CpuTimes::now().inspect(|_| std::thread::sleep(LOOK)).zip(CpuTimes::now());
+    let cores = host::usable_cores();
     if let Some(cpus) = &args.client_cpus {
         pin(cpus)?;
     }
@@ -113,7 +115,7 @@ fn check(args: &SelfcheckArgs) -> Result<Report, Failure> {
     line.step("near saturation", extent.ceiling.as_secs_f64() + BESIDE);
     ceiling.extend(ceiling::paced(&bench, &cells, extent.ceiling)?);
     let during = before.map(|(_, start)| start).zip(CpuTimes::now());
-    let limits = limits::limits(&Around { before, during });
+    let limits = limits::limits(&Around { cores, before, during });
     Ok(Report {
         schema: SCHEMA.to_owned(),
         host: HostKey::of(&host::host()),
