@@ -103,15 +103,16 @@ impl Gathering {
 
     /// Adds everything that `other` has gathered of the same metric in the same window.
     pub(crate) fn merge(&mut self, other: &Self) {
+        self.undefined += other.undefined;
+        if self.samples.is_empty() {
+            self.samples.clone_from(&other.samples);
+            self.blocks.clone_from(&other.blocks);
+            return;
+        }
         self.samples.merge(&other.samples);
         if let (Some(blocks), Some(more)) = (&mut self.blocks, &other.blocks) {
             blocks.merge(more);
         }
-        self.undefined += other.undefined;
-    }
-
-    pub(crate) fn n(&self) -> u64 {
-        self.samples.n()
     }
 
     pub(crate) fn freeze(self) -> Gathered {

@@ -15,6 +15,8 @@ use goodput_stats::{Method, Samples};
 
 /// Different values kept exactly; beyond, a lateness is known to better than 0.1 %.
 const DISTINCT: usize = 1 << 16;
+/// Nanoseconds below which a lateness is counted by the nanosecond.
+const PROMPT: usize = 1 << 16;
 /// The level at which errors are given.
 const LEVEL: f64 = 0.99;
 
@@ -23,6 +25,8 @@ const LEVEL: f64 = 0.99;
 pub(crate) struct Reading {
     /// Of every event that the kernel stamped.
     lateness: Samples,
+    /// The same for those below [`PROMPT`], by nanosecond: nearly all are, and counting is cheaper than looking up.
+    prompt: Vec<u64>,
     /// What reading can have added to TTFT.
     ttft_read: Errors,
     /// What reading and sending can have added to TTFT.
@@ -35,6 +39,7 @@ impl Reading {
     pub(crate) fn new() -> Self {
         Self {
             lateness: Samples::with_distinct_limit(DISTINCT),
+            prompt: vec![0; PROMPT],
             ttft_read: Errors::new(),
             ttft: Errors::new(),
             gap: Errors::new(),
@@ -44,7 +49,10 @@ impl Reading {
     /// Adds a request. `sent_late` is the client's own lateness in sending as far as it is in the ruler's TTFT.
     pub(crate) fn add(&mut self, t: &Timeline, m: &Measures, rule: &EventRule, sent_late: Nanos) {
         let stamped = t.chunks.iter().filter(|chunk| chunk.flags.has(ChunkFlags::KERNEL_STAMP));
-        stamped.for_each(|chunk| self.lateness.push(Nanos(chunk.late_ns.into()).as_millis_f64()));
+        stamped.for_each(|chunk| match self.prompt.get_mut(chunk.late_ns as usize) {
+            Some(count) => *count += 1,
+            None => self.lateness.push(Nanos(chunk.late_ns.into()).as_millis_f64()),
+        });
         if !m.success || m.whole {
             return;
         }
@@ -63,12 +71,16 @@ impl Reading {
     /// Adds what was seen in another part of the run.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.lateness.merge(&other.lateness);
+        self.prompt.iter_mut().zip(&other.prompt).for_each(|(count, more)| *count += more);
         self.ttft_read.merge(&other.ttft_read);
         self.ttft.merge(&other.ttft);
         self.gap.merge(&other.gap);
     }
 
-    pub(crate) fn finish(self) -> ReadingReport {
+    pub(crate) fn finish(mut self) -> ReadingReport {
+        for (ns, count) in (0..).zip(&self.prompt) {
+            self.lateness.push_n(Nanos(ns).as_millis_f64(), *count);
+        }
         let sorted = (!self.lateness.is_empty()).then(|| self.lateness.freeze());
         let lateness = sorted.map(|sorted| {
             let at = |level| sorted.quantile(level, Method::Linear).unwrap_or_default();

@@ -18,7 +18,7 @@ use std::fmt::Display;
 use std::path::Path;
 
 pub(crate) use read::ParquetReader;
-pub use write::{Converted, LogAfter, convert};
+pub use write::{Converted, LogAfter, convert, convert_on};
 
 /// Key of the format version in a file's metadata.
 const FORMAT_KEY: &str = "goodput.format";

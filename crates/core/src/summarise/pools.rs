@@ -43,6 +43,10 @@ pub(super) struct Pools<'a> {
     cut: TimeCut,
     /// By metric.
     gatherings: Vec<Gathering>,
+    /// What is both an ITL sample and a chunk gap: of requests in which every chunk is a token, all of them.
+    both: Gathering,
+    /// ITL samples and chunk gaps of one request.
+    one: [Vec<(f64, u64)>; 2],
     reading: Reading,
     /// The smallest time after which a request was given up.
     censored_from: Option<f64>,
@@ -119,6 +123,11 @@ impl<'a> Pools<'a> {
                     Gathering::new(def.sample, request.intervals.unwrap_or(usual))
                 })
                 .collect(),
+            both: Gathering::new(
+                Sample::Gap,
+                request.intervals.unwrap_or(IntervalMethod::usual(Sample::Gap)),
+            ),
+            one: Default::default(),
             reading: Reading::new(),
             censored_from: None,
             counts: Counts {
@@ -217,24 +226,31 @@ impl<'a> Pools<'a> {
 
     fn add_gap_samples(&mut self, t: &Timeline, block: usize) {
         let (ruler, protocol) = (self.request.ruler, self.request.load.protocol);
-        let itl = &mut self.gatherings[Metric::Itl as usize];
-        let before = itl.n();
-        ruler.each_itl(t, protocol, |ms, n| itl.push_n(block, ms, n));
-        itl.undefined += u64::from(itl.n() == before);
-
-        let gaps = &mut self.gatherings[Metric::ChunkGap as usize];
-        let before = gaps.n();
+        let [itl, gaps] = &mut self.one;
+        itl.clear();
+        ruler.each_itl(t, protocol, |ms, n| itl.push((ms, n)));
+        gaps.clear();
         let (mut stalls, mut longest) = (0_u64, None);
         ruler.each_event(t, protocol, |gap, _| {
             let Some(gap) = gap else { return };
-            gaps.push_n(block, gap.as_millis_f64(), 1);
+            gaps.push((gap.as_millis_f64(), 1));
             longest = longest.max(Some(gap));
             if gap > self.request.stall_threshold {
                 stalls += 1;
                 self.stalled.total += gap;
             }
         });
-        gaps.undefined += u64::from(gaps.n() == before);
+        let add = |gathering: &mut Gathering, samples: &[(f64, u64)]| {
+            samples.iter().for_each(|(ms, n)| gathering.push_n(block, *ms, *n));
+        };
+        self.gatherings[Metric::Itl as usize].undefined += u64::from(itl.is_empty());
+        self.gatherings[Metric::ChunkGap as usize].undefined += u64::from(gaps.is_empty());
+        if itl == gaps {
+            add(&mut self.both, itl);
+        } else {
+            add(&mut self.gatherings[Metric::Itl as usize], itl);
+            add(&mut self.gatherings[Metric::ChunkGap as usize], gaps);
+        }
         self.stalled.count += stalls;
         self.stalled.requests += u64::from(stalls > 0);
         self.stalled.see(longest.map(|gap| (gap, t.index)));
@@ -262,6 +278,7 @@ impl<'a> Pools<'a> {
         for (gathering, more) in self.gatherings.iter_mut().zip(later.gatherings) {
             gathering.merge(&more);
         }
+        self.both.merge(&later.both);
         self.reading.merge(&later.reading);
         self.censored_from = self.censored_from.into_iter().chain(later.censored_from).reduce(f64::min);
         self.merge_counts(later.counts);
@@ -296,6 +313,10 @@ impl<'a> Pools<'a> {
     }
 
     pub(super) fn finish(mut self, request: &SummaryRequest<'_>, seconds: Option<f64>) -> Pooled {
+        for metric in [Metric::Itl, Metric::ChunkGap] {
+            self.gatherings[metric as usize].merge(&self.both);
+        }
+        drop(self.both);
         let gathered: Vec<Gathered> = self.gatherings.into_iter().map(Gathering::freeze).collect();
         let metrics = METRICS
             .iter()

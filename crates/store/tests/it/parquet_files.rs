@@ -4,11 +4,12 @@ use crate::timelines::{new_run, plain, write_log};
 use goodput_core::summarise::TimelineSource;
 use goodput_core::timeline::Timeline;
 use goodput_store::layout::{CHUNKS, LOG, REQUESTS, RunDir};
-use goodput_store::parquet::{LogAfter, convert};
+use goodput_store::parquet::{LogAfter, convert, convert_on};
 use goodput_store::reader::RunReader;
 use parquet::basic::Encoding;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::fs::{self, File};
+use std::num::NonZero;
 
 /// The requests of a converted run, read by way of the reader.
 pub(crate) fn read_back(run: &RunDir) -> Vec<Timeline> {
@@ -30,6 +31,37 @@ fn batches_and_row_groups_are_bounded_and_joined() {
     convert(&run, LogAfter::Keep).unwrap();
     assert!(run.file(LOG).exists());
     assert!(read_back(&run) == timelines);
+}
+
+#[test]
+fn the_files_do_not_depend_on_the_number_of_threads() {
+    let (_guard, run) = new_run();
+    let timelines: Vec<Timeline> = (0..5).map(|i| plain(i, 70_000 + i as u32)).collect();
+    write_log(&run, &timelines);
+    let files = [1, 2, 3].map(|threads| {
+        convert_on(&run, LogAfter::Keep, threads).unwrap();
+        [REQUESTS, CHUNKS].map(|name| fs::read(run.file(name)).unwrap())
+    });
+    assert!(files[0] == files[1] && files[1] == files[2]);
+}
+
+/// Reading in parts is reading from front to back, wherever the parts meet and whatever row groups they begin in.
+#[test]
+fn parts_are_the_run_in_order() {
+    let (_guard, run) = new_run();
+    let lengths = [300_000, 0, 1, 700_000, 5, 400_000, 0, 3, 900_000, 2];
+    let timelines: Vec<Timeline> = (0..).zip(lengths).map(|(i, tokens)| plain(i, tokens)).collect();
+    write_log(&run, &timelines);
+    convert(&run, LogAfter::Delete).unwrap();
+    crate::run_reader::write_head(&run, &goodput_store::manifest::Status::Complete);
+    for threads in [1, 2, 4] {
+        let reader = RunReader::open(run.path()).unwrap().with_threads(NonZero::new(threads).unwrap());
+        let parts = reader.fold(Vec::new, |part: &mut Vec<Timeline>, t| part.push(t.clone())).unwrap();
+        // 2.3 million chunks are worth three threads.
+        assert_eq!(parts.len() as u64, threads.min(3));
+        assert!(parts.iter().all(|part| !part.is_empty()));
+        assert!(parts.concat() == timelines, "{threads} threads");
+    }
 }
 
 #[test]
