@@ -4,6 +4,7 @@
 use super::{LOAD, Told, asks, at};
 use goodput_observe::engine_names::{Engine, Spec, sglang, vllm};
 use goodput_observe::expose::{Family, Format, Kind, Page, Sample, number, read};
+use goodput_observe::histogram::Histogram;
 use goodput_observe::page::{Asked, EnginePage, FinishReason, Observation, Output, Setup, Step};
 use std::collections::BTreeSet;
 use std::fs;
@@ -146,13 +147,63 @@ fn vllm_s_series_are_there_before_any_request() {
     }
 }
 
+/// What our rules imply, which the real engines' pages must then show too: the rules were read right.
+#[test]
+fn the_rules_hold_on_recorded_pages() {
+    let mut told = Told { page: EnginePage::vllm(&Setup::new("tiny")) };
+    everything_happens(&mut told);
+    for page in [recorded("vllm"), told.page()] {
+        let (ttft, _) = observed(&page, "vllm:time_to_first_token_seconds");
+        let (itl, _) = observed(&page, "vllm:inter_token_latency_seconds");
+        let generated = total(&page, "vllm:generation_tokens_total");
+        assert_eq!(ttft + itl, generated, "without speculation every token is a sample");
+        let computed =
+            total(&page, "vllm:prompt_tokens_total") - total(&page, "vllm:prompt_tokens_cached_total");
+        assert_eq!(observed(&page, "vllm:iteration_tokens_total").1, computed + generated);
+        let (finished, e2e) = observed(&page, "vllm:e2e_request_latency_seconds");
+        assert_eq!(total(&page, "vllm:request_success_total"), finished);
+        assert!(finished < ttft && e2e > 0.0, "first tokens come before finishes");
+        assert_eq!(observed(&page, "vllm:request_params_n").1, finished, "every choice is a request");
+        let phase = |name| observed(&page, &format!("vllm:request_{name}_time_seconds")).1;
+        assert!((phase("inference") - phase("prefill") - phase("decode")).abs() < 1e-9);
+    }
+    let mut told = Told { page: EnginePage::sglang(&Setup::new("tiny")) };
+    everything_happens(&mut told);
+    for page in [recorded("sglang"), told.page()] {
+        let (finished, prompt) = observed(&page, "sglang:prompt_tokens_histogram");
+        assert_eq!(total(&page, "sglang:num_requests_total"), finished);
+        assert_eq!(observed(&page, "sglang:e2e_request_latency_seconds").0, finished);
+        assert_eq!(total(&page, "sglang:prompt_tokens_total"), prompt);
+        let uncached = observed(&page, "sglang:uncached_prompt_tokens_histogram").1;
+        assert_eq!(total(&page, "sglang:cached_tokens_total"), prompt - uncached);
+        assert_eq!(
+            total(&page, "sglang:generation_tokens_total"),
+            observed(&page, "sglang:generation_tokens_histogram").1
+        );
+        let queued = observed(&page, "sglang:queue_time_seconds").0;
+        assert!(observed(&page, "sglang:time_to_first_token_seconds").0 <= queued);
+    }
+}
+
+/// Count and sum of a histogram over all its series.
+fn observed(page: &Page, family: &str) -> (f64, f64) {
+    let series = Histogram::of(page, family).unwrap();
+    let all = Histogram::pooled(series.values()).unwrap().unwrap();
+    (all.count(), all.sum().unwrap())
+}
+
+/// A counter over all its series.
+fn total(page: &Page, counter: &str) -> f64 {
+    page.samples(counter).map(|sample| sample.value).sum()
+}
+
 /// One of each thing that fills a family.
 fn everything_happens(told: &mut Told) {
     for request in 0..4 {
         told.admit(request, Asked { streaming: request != 1, ..asks(100, 4) }, [0, 1, 2], 16);
     }
     told.tell(at(3, 3), Observation::Preempted { request: 0 });
-    let outputs: Vec<_> = (0..4).map(|request| Output { request, tokens: 2 }).collect();
+    let outputs: Vec<_> = (0..4).map(|request| Output { request, tokens: 1 }).collect();
     let step = Step {
         prefill_tokens: 84,
         recomputed_tokens: 0,
