@@ -14,13 +14,12 @@ use goodput_model::knobs::Knobs;
 use goodput_model::profile::Profile;
 use goodput_model::request::Truth;
 
+/// Tokens of prompt and answer of request number i.
+type Lengths = fn(u64) -> (u32, u32);
+
 /// A load against the illustrative engine (20 ms a step) with these knobs; what the client saw, and the truth in the
 /// order of the ends.
-fn against(
-    config: DriverConfig,
-    limits: &Timeouts,
-    (knobs, ask): (&[&str], fn(u64) -> (u32, u32)),
-) -> (Ran, Vec<Truth>) {
+fn against(config: DriverConfig, limits: &Timeouts, (knobs, ask): (&[&str], Lengths)) -> (Ran, Vec<Truth>) {
     let settings: Vec<String> = knobs.iter().map(|knob| (*knob).to_owned()).collect();
     let knobs = Knobs::parse(&settings).unwrap();
     let engine = Profile::shipped("illustrative").unwrap().resolve(&knobs).unwrap();
