@@ -13,7 +13,7 @@ pub(crate) struct SelfcheckArgs {
     /// Tokens per second of each stream, each number a row [default: 10,100; with --quick 100].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = token_rate)]
     pub(crate) rate: Vec<f64>,
-    /// Time for which each load is offered [default: 3s, and 2s for arrivals and ceilings; with --quick about 1s].
+    /// Time for which each load is offered [default: 3s, and 1500ms for arrivals and ceilings; with --quick about 1s].
     #[arg(long, value_name = "D", value_parser = duration)]
     pub(crate) duration: Option<Nanos>,
     /// CPUs that the server is kept to, for example 0 or 0-1,4.

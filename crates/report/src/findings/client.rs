@@ -10,6 +10,9 @@ const BUSY_SHARE: f64 = 0.7;
 const STAMPED_SHARE: f64 = 0.99;
 /// Requests that open a connection of their own from this share on show in a tail at p99.
 const CONNECTED_SHARE: f64 = 0.01;
+/// A run goes beyond a self-check when its rate of chunks is more than this many times the checked one: a check asks for
+/// a rate and gets a little less.
+const SAME_RATE: f64 = 1.05;
 
 pub(super) fn client_busy(c: &FindingContext<'_>) -> Option<Seen> {
     let (used, cores) = c.client.and_then(|client| client.cores_used.zip(client.host_cores))?;
@@ -74,7 +77,7 @@ pub(super) fn beyond_self_check(c: &FindingContext<'_>) -> Option<Seen> {
     let streams = c.summary.concurrency.peak;
     let tokens = c.summary.throughput.output_tokens_per_s?;
     let chunks = tokens * c.summary.tokens.chunks_per_token?;
-    if good.iter().any(|(n, rate)| streams <= *n && chunks <= *rate) {
+    if good.iter().any(|(n, rate)| streams <= *n && chunks <= *rate * SAME_RATE) {
         return None;
     }
     let had = format!("{} at once, {} chunks/s", counted(streams, "request"), figure(chunks));

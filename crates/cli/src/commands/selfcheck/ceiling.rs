@@ -83,6 +83,7 @@ mod tests {
         Cell {
             streams,
             rate_per_stream: 100.0,
+            offered_s: 3.0,
             asked_chunks_per_s: got,
             got_chunks_per_s: got,
             requests: 1,

@@ -55,6 +55,7 @@ pub(super) fn measure(bench: &Bench, load: Load, duration: Nanos) -> Result<(Cel
     let cell = Cell {
         streams: load.streams.into(),
         rate_per_stream: load.rate,
+        offered_s: duration.as_secs_f64(),
         asked_chunks_per_s: load.chunks_per_s(),
         got_chunks_per_s: measured.chunks_per_s,
         requests: measured.summary.counts.ok,

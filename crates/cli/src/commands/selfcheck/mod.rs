@@ -49,7 +49,7 @@ impl Extent {
         let (streams, rates, duration, part) = if args.quick {
             (vec![64, 1_000], vec![100.0], Nanos::from_secs(1), Nanos::from_millis(800))
         } else {
-            (vec![1, 64, 256, 1_000], vec![10.0, 100.0], Nanos::from_secs(3), Nanos::from_secs(2))
+            (vec![1, 64, 256, 1_000], vec![10.0, 100.0], Nanos::from_secs(3), Nanos::from_millis(1_500))
         };
         let or = |given: &[u32], usual: Vec<u32>| if given.is_empty() { usual } else { given.to_vec() };
         let part = args.duration.unwrap_or(part);

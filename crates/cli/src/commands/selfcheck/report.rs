@@ -80,6 +80,8 @@ pub(super) struct Cell {
     pub(super) streams: u64,
     /// Tokens per second of each, one a chunk.
     pub(super) rate_per_stream: f64,
+    /// For how long measured requests were offered, in seconds.
+    pub(super) offered_s: f64,
     /// Chunks per second that the server was to write: streams times rate.
     pub(super) asked_chunks_per_s: f64,
     /// Chunks per second that arrived while load was offered.

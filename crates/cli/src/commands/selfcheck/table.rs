@@ -4,6 +4,9 @@ use super::report::{Ceiling, Cell, Judgement, Limit, Pacing, Report};
 use goodput_core::truth::ErrorSpread;
 use goodput_report::{count, figure, paragraph, table};
 
+/// The mark of a load that was measured well while the server itself was late.
+const GOOD_BUT: &str = "good*";
+
 /// The whole report, ending with a newline.
 pub(super) fn text(report: &Report) -> String {
     let sections = [
@@ -71,7 +74,13 @@ fn grid(cells: &[Cell]) -> String {
          p50/p99/max in ms; lateness of reading and of the server p99 in ms (a late server is in both sides of an \
          error); cores used by the client and its CPU time per chunk in us, everything kept.",
     );
-    for cell in cells.iter().filter(|cell| !cell.reasons.is_empty()) {
+    if cells.iter().any(|cell| mark(cell) == GOOD_BUT) {
+        text += &paragraph(
+            "  ",
+            &format!("{GOOD_BUT}: although the server itself was more than a millisecond late"),
+        );
+    }
+    for cell in cells.iter().filter(|cell| cell.judgement != Judgement::Good) {
         text += &paragraph("  ", &format!("{}: {}", load(cell), cell.reasons.join("; ")));
     }
     text
@@ -84,6 +93,8 @@ fn load(cell: &Cell) -> String {
 /// Three digits at most, for columns that are narrow.
 fn short(value: f64) -> String {
     match value.abs() {
+        0.0 => "0".to_owned(),
+        v if v < 0.000_5 => "<.001".to_owned(),
         v if v < 0.095 => format!("{value:.3}"),
         v if v < 9.95 => format!("{value:.2}"),
         v if v < 99.5 => format!("{value:.1}"),
@@ -94,7 +105,7 @@ fn short(value: f64) -> String {
 fn mark(cell: &Cell) -> &'static str {
     match cell.judgement {
         Judgement::Good if cell.reasons.is_empty() => "good",
-        Judgement::Good => "good*",
+        Judgement::Good => GOOD_BUT,
         Judgement::Undecided => "?",
         Judgement::Bad => "BAD",
     }
@@ -212,6 +223,7 @@ mod tests {
         verdict::judge(Cell {
             streams,
             rate_per_stream: 100.0,
+            offered_s: 3.0,
             asked_chunks_per_s: streams as f64 * 100.0,
             got_chunks_per_s: streams as f64 * 99.8,
             requests: 12_000,
@@ -290,7 +302,8 @@ mod tests {
             "server on CPU 0, client not pinned",
             "0.012/3.20/12.5",
             "the server itself was 2.500 ms late at p99",
-            "good*",
+            "good*: although the server itself was more than a millisecond late",
+            "1,000 x 100: ITL was 3.200 ms off at p99",
             "6,031 (2,010/s)",
             "batched: limited by this client (receive threads 97 % busy)",
             "kernel (100.0 % of the reads have the kernel's): reading late is in no latency",

@@ -34,7 +34,9 @@ pub(super) fn judge(mut cell: Cell) -> Cell {
             Some(_) => {}
         }
     }
-    if cell.got_chunks_per_s < GOT_SHARE * cell.asked_chunks_per_s {
+    // The ends of the time that is counted can cut one chunk off each stream.
+    let cut = cell.streams as f64 / cell.offered_s;
+    if cell.got_chunks_per_s + cut < GOT_SHARE * cell.asked_chunks_per_s {
         let (got, asked) = (figure(cell.got_chunks_per_s), figure(cell.asked_chunks_per_s));
         reasons.push(format!("{got} chunks/s came of {asked}"));
     }
@@ -196,6 +198,7 @@ mod tests {
         Cell {
             streams,
             rate_per_stream: rate,
+            offered_s: 4.0,
             asked_chunks_per_s: asked,
             got_chunks_per_s: asked,
             requests: 100,
@@ -236,11 +239,11 @@ mod tests {
         assert_eq!(judgement(cell(64, 100.0, 1.01, 0.1)), Judgement::Bad);
         assert_eq!(judgement(cell(64, 100.0, 0.1, 1.01)), Judgement::Bad);
         assert_eq!(
-            judgement(Cell { got_chunks_per_s: 6_080.0, ..cell(64, 100.0, 0.1, 0.1) }),
+            judgement(Cell { got_chunks_per_s: 6_064.0, ..cell(64, 100.0, 0.1, 0.1) }),
             Judgement::Good
         );
         assert_eq!(
-            judgement(Cell { got_chunks_per_s: 6_079.0, ..cell(64, 100.0, 0.1, 0.1) }),
+            judgement(Cell { got_chunks_per_s: 6_063.0, ..cell(64, 100.0, 0.1, 0.1) }),
             Judgement::Bad
         );
         assert_eq!(judgement(Cell { failed: 1, ..cell(64, 100.0, 0.1, 0.1) }), Judgement::Bad);
