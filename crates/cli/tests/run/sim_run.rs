@@ -1,6 +1,6 @@
 //! `goodput sim run` and `goodput sim profiles`: the simulated engine in virtual time, from the command line.
 
-use crate::goodput::{Ended, figure, goodput, runs};
+use crate::goodput::{Ended, figure, goodput, only_run, runs};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,19 +14,18 @@ fn sim(out: &Path, args: &str) -> Ended {
 }
 
 fn summary(args: &str) -> Value {
-    let out = tempdir().unwrap();
+    let out = tempdir().expect("a folder");
     sim(out.path(), args).with_code(0).json()
 }
 
 /// Every file of the one run in a folder; the manifest without its command line, which names the folder.
 fn content(out: &Path) -> BTreeMap<String, Vec<u8>> {
-    let run = runs(out).pop().expect("a run");
-    let files = fs::read_dir(run).unwrap().map(|entry| entry.unwrap().path());
-    let mut content: BTreeMap<String, Vec<u8>> = files
-        .filter(|path| path.is_file())
-        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap()))
-        .collect();
-    let mut manifest: Value = serde_json::from_slice(&content["manifest.json"]).unwrap();
+    let mut content = BTreeMap::new();
+    for file in runs(&only_run(out)).into_iter().filter(|path| path.is_file()) {
+        let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+        content.insert(name, fs::read(&file).expect("a file"));
+    }
+    let mut manifest: Value = serde_json::from_slice(&content["manifest.json"]).expect("JSON");
     manifest["command_line"] = Value::Null;
     content.insert("manifest.json".to_owned(), manifest.to_string().into_bytes());
     content
