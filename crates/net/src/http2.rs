@@ -11,6 +11,7 @@
 
 mod connections;
 
+use crate::inbox::Outbox;
 use crate::receive::{Finished, ReceiveStats, Running, Shared, ToReceive};
 use crate::records::RecordSender;
 use crate::release::ToRelease;
@@ -26,7 +27,6 @@ use http::Request;
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -48,14 +48,14 @@ impl Http2Outlet {
 /// The thread that owns all HTTP/2 connections.
 pub(crate) struct Http2Thread {
     inbox: UnboundedReceiver<ToReceive>,
-    release: Sender<ToRelease>,
+    release: Outbox<ToRelease>,
     finished: RecordSender,
     shared: Shared,
 }
 
 /// What all streams share.
 struct Context {
-    release: Sender<ToRelease>,
+    release: Outbox<ToRelease>,
     finished: RecordSender,
     shared: Shared,
     connections: Connections,
@@ -66,7 +66,7 @@ struct Context {
 
 impl Http2Thread {
     pub(crate) fn new(
-        release: Sender<ToRelease>,
+        release: Outbox<ToRelease>,
         finished: RecordSender,
         shared: Shared,
     ) -> (Http2Outlet, Self) {
@@ -153,7 +153,7 @@ impl Stream {
         timeline.instants.closed = Some(self.now().max(latest));
         let failed = !timeline.outcome.is_ok() && !timeline.outcome.is_censored();
         // The release thread outlives this one; if it has panicked the run is over anyway.
-        drop(self.context.release.send(ToRelease::Ended { id: prepared.id, failed, connection: None }));
+        self.context.release.send(ToRelease::Ended { id: prepared.id, failed, connection: None });
         self.context.deliver(Finished { timeline, texts });
     }
 

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod connection;
 pub mod feed;
 pub mod http2;
+mod inbox;
 pub mod limits;
 pub mod probe;
 pub mod receive;

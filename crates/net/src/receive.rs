@@ -6,8 +6,8 @@
 //!
 //! It never waits for the caller: finished records leave through a deep channel, and a full one is counted.
 //!
-//! Here are the loop, the slots and what the thread hears; [`read`] and [`digest`] are the two halves of a turn,
-//! [`send`] and [`finish`] the beginning and the end of a request.
+//! Here are the loop, the slots and what the thread hears; `read` and `digest` are the two halves of a turn,
+//! `send` and `finish` the beginning and the end of a request.
 
 mod digest;
 mod finish;
@@ -20,6 +20,7 @@ pub(crate) use send::send_some;
 use crate::clock::RunClock;
 use crate::connection::Connection;
 use crate::feed::{Feed, Prepared};
+use crate::inbox::Outbox;
 use crate::records::RecordSender;
 use crate::release::ToRelease;
 use crate::run_delay::RunDelay;
@@ -39,7 +40,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 const WAKE: Token = Token(usize::MAX);
@@ -142,7 +143,7 @@ type Occupant = (usize, u64);
 pub(crate) struct ReceiveThread {
     poll: Poll,
     inbox: Receiver<ToReceive>,
-    release: Sender<ToRelease>,
+    release: Outbox<ToRelease>,
     finished: RecordSender,
     shared: Shared,
     slots: Vec<Option<Slot>>,
@@ -164,7 +165,7 @@ pub(crate) struct ReceiveThread {
 /// The channels of a receive thread.
 pub(crate) struct Channels {
     pub(crate) inbox: Receiver<ToReceive>,
-    pub(crate) release: Sender<ToRelease>,
+    pub(crate) release: Outbox<ToRelease>,
     pub(crate) finished: RecordSender,
 }
 

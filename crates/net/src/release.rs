@@ -7,6 +7,7 @@
 use crate::connection::{Connection, OpenError};
 use crate::feed::Prepared;
 use crate::http2::Http2Outlet;
+use crate::inbox::Inbox;
 use crate::receive::{Assignment, Running, Shared, Stage, ToReceive, never_connected, send_some};
 use crate::records::RecordSender;
 use crate::sys;
@@ -20,7 +21,7 @@ use goodput_wire::exchange::Exchange;
 use mio::Waker;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -47,7 +48,8 @@ pub(crate) enum ToRelease {
     ReceiverGone,
 }
 
-/// A receive thread, as the release thread sees it.
+/// A receive thread, as the release thread sees it. The release thread is the only one that sends, so it never has to
+/// wait for another sender.
 pub(crate) struct Outlet {
     pub(crate) inbox: Sender<ToReceive>,
     pub(crate) waker: Arc<Waker>,
@@ -111,7 +113,7 @@ impl Lines {
 /// The release thread's state.
 pub(crate) struct ReleaseThread {
     pub(crate) driver: Driver,
-    pub(crate) inbox: Receiver<ToRelease>,
+    pub(crate) inbox: Inbox<ToRelease>,
     pub(crate) lines: Lines,
     pub(crate) finished: RecordSender,
     pub(crate) shared: Shared,
@@ -180,12 +182,10 @@ impl ReleaseThread {
             .driver
             .next_wakeup()
             .map_or(PATIENCE, |at| Duration::from_nanos(at.since(now).0).min(PATIENCE));
-        match self.inbox.recv_timeout(patience) {
-            Ok(message) => self.hear(message, actions),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
-        while let Ok(message) = self.inbox.try_recv() {
-            self.hear(message, actions);
+        let mut message = self.inbox.recv_timeout(patience);
+        while let Some(heard) = message {
+            self.hear(heard, actions);
+            message = self.inbox.try_recv();
         }
         let now = self.shared.clock.now();
         if self.driver.next_wakeup().is_some_and(|at| at <= now) {

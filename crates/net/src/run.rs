@@ -4,6 +4,7 @@
 use crate::clock::RunClock;
 use crate::connection::Connection;
 use crate::feed::{Feed, FeedBounds, RequestSource};
+use crate::inbox::{Inbox, Outbox, inbox};
 use crate::limits;
 use crate::receive::{Channels, Finished, ReceiveStats, ReceiveThread, Shared};
 use crate::records::{RecordReceiver, RecordSender, WAITING_BYTES_MAX, records};
@@ -15,7 +16,7 @@ use goodput_core::time::Nanos;
 use goodput_drive::driver::{Driver, DriverConfig, Progress};
 use std::io;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -116,7 +117,7 @@ pub enum Record {
 /// A handle on a run for other threads: progress and Ctrl-C.
 #[derive(Clone)]
 pub struct RunHandle {
-    release: Sender<ToRelease>,
+    release: Outbox<ToRelease>,
     progress: Arc<Mutex<Progress>>,
 }
 
@@ -124,7 +125,7 @@ impl RunHandle {
     /// Asks the run to end: the first call cancels what is running, a second one stops waiting for it.
     pub fn interrupt(&self) {
         // A run that is already over needs no interrupt.
-        drop(self.release.send(ToRelease::Interrupt));
+        self.release.send(ToRelease::Interrupt);
     }
 
     /// How far the run is.
@@ -141,8 +142,8 @@ pub struct PreparedRun {
     feed: Arc<Feed>,
     feeder: JoinHandle<()>,
     warmed: warm::Warmed,
-    to_release: Sender<ToRelease>,
-    release_inbox: Receiver<ToRelease>,
+    to_release: Outbox<ToRelease>,
+    release_inbox: Inbox<ToRelease>,
     progress: Arc<Mutex<Progress>>,
 }
 
@@ -170,7 +171,7 @@ impl PreparedRun {
             }
             HttpVersion::Http2 => warm::Warmed::default(),
         };
-        let (to_release, release_inbox) = channel();
+        let (to_release, release_inbox) = inbox();
         let driver = Driver::new(config.driver.clone());
         let progress = Arc::new(Mutex::new(driver.progress()));
         Ok(Self { config, driver, feed, feeder, warmed, to_release, release_inbox, progress })
@@ -251,7 +252,7 @@ impl PreparedRun {
 /// Moves records to the caller until every sender is gone.
 fn pump(
     records: &RecordReceiver,
-    to_release: &Sender<ToRelease>,
+    to_release: &Outbox<ToRelease>,
     sink: &mut impl FnMut(Record) -> Result<(), String>,
 ) -> Result<(), RunError> {
     let mut failure = None;
@@ -265,7 +266,7 @@ fn pump(
             && let Err(message) = sink(record)
         {
             failure = Some(message);
-            drop(to_release.send(ToRelease::Fatal));
+            to_release.send(ToRelease::Fatal);
         }
     }
     failure.map_or(Ok(()), |message| Err(RunError::Sink(message)))
@@ -276,7 +277,7 @@ type Receivers = Vec<JoinHandle<io::Result<ReceiveStats>>>;
 fn start_http1(
     threads: usize,
     idle: Vec<Vec<Connection>>,
-    to_release: &Sender<ToRelease>,
+    to_release: &Outbox<ToRelease>,
     finished: &RecordSender,
     shared: &Shared,
 ) -> Result<(Lines, Receivers), RunError> {
@@ -294,7 +295,7 @@ fn start_http1(
 }
 
 fn start_http2(
-    to_release: &Sender<ToRelease>,
+    to_release: &Outbox<ToRelease>,
     finished: &RecordSender,
     shared: &Shared,
 ) -> Result<(Lines, Receivers), RunError> {
@@ -305,7 +306,7 @@ fn start_http2(
 }
 
 /// Tells the release thread that a receive thread is gone, however it ended: by an error or a panic, too.
-struct Farewell(Sender<ToRelease>);
+struct Farewell(Outbox<ToRelease>);
 
 impl Farewell {
     /// Does the work and then says farewell.
@@ -317,7 +318,7 @@ impl Farewell {
 impl Drop for Farewell {
     fn drop(&mut self) {
         // At the proper end of a run the release thread has gone first.
-        drop(self.0.send(ToRelease::ReceiverGone));
+        self.0.send(ToRelease::ReceiverGone);
     }
 }
 

@@ -1,9 +1,9 @@
 //! How well this machine keeps an instant: a trial of the release thread's own way to wait, without a run.
 
+use crate::inbox::inbox;
 use crate::sys;
 use goodput_core::time::Nanos;
 use std::io;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -21,18 +21,16 @@ pub fn oversleeps(count: u32, gap: Duration) -> io::Result<Vec<Nanos>> {
     trial.join().map_err(|_| io::Error::other("the trial of the timer ended by a panic"))
 }
 
-/// Waits on a channel with a limit in time, which nobody writes to, and returns how late it went on.
+/// Waits on an inbox with a limit in time, to which nobody writes, and returns how late it went on.
 fn wait_until(due: Instant) -> Nanos {
-    let (_nobody, inbox) = channel::<()>();
+    let (_nobody, inbox) = inbox::<()>();
     loop {
         let now = Instant::now();
         let left = due.saturating_duration_since(now);
         if left.is_zero() {
             return Nanos(u64::try_from((now - due).as_nanos()).unwrap_or(u64::MAX));
         }
-        match inbox.recv_timeout(left) {
-            Ok(()) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
-        }
+        inbox.recv_timeout(left);
     }
 }
 
