@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 fn sim(out: &Path, args: &str) -> Ended {
     let out = out.display().to_string();
-    let fixed = ["sim", "run", "--json", "--quiet", "--tokenizer", "bytes", "--out", &out].map(str::to_owned);
+    let fixed = ["sim", "run", "--json", "--quiet", "--out", &out].map(str::to_owned);
     goodput(fixed.into_iter().chain(args.split_whitespace().map(str::to_owned)))
 }
 
@@ -45,6 +45,10 @@ fn the_same_arguments_give_the_same_bytes() {
     // Once more into the same folder is another run of the same figures, and overwrites nothing.
     sim(a.path(), &noisy).with_code(0);
     assert_eq!(runs(a.path()).len(), 2);
+    // The schedule is that of a real run: the tokenizer has no part in it.
+    let bytes = tempdir().unwrap();
+    sim(bytes.path(), &format!("{noisy} --tokenizer bytes")).with_code(0);
+    assert_eq!(content(bytes.path())["schedule.csv"], content(b.path())["schedule.csv"]);
     // Another seed is another run.
     let other =
         sim(b.path(), &format!("{CHAT} --seed 2 --noise-cv 0.1 --num-speculative-tokens 3")).with_code(0);

@@ -27,7 +27,7 @@ use goodput_report::text;
 use goodput_store::StoreError;
 use goodput_store::layout::RunDir;
 use goodput_store::reader::RunReader;
-use goodput_workload::{Workload, arrival};
+use goodput_workload::{Tokenizer, Workload, arrival};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -43,7 +43,11 @@ pub(crate) fn run(args: &SimRunArgs, printer: Printer) -> Result<Exit, Failure> 
     let engine = engine::resolve(&args.engine)?;
     let mut plan = plan(args, &engine)?;
     let schedule = arrival::schedule(&plan).map_err(|e| scene::no_schedule(&e))?;
-    let tokenizer = scene::local_tokenizer(&plan.workload.tokenizer)?;
+    // A model reads no text: a random prompt is its length, which no tokenizer changes, and is made of bytes.
+    let tokenizer = match plan.workload.data {
+        Data::Random => Tokenizer::Bytes,
+        Data::Sharegpt { .. } | Data::Jsonl { .. } => scene::local_tokenizer(&plan.workload.tokenizer)?,
+    };
     let workload = scene::workload(&plan, tokenizer)?;
     plan.workload.data_sha256.clone_from(&workload.report().data_sha256);
     let run = create_dir(args, &plan, &engine)?;
