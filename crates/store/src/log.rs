@@ -262,6 +262,11 @@ impl LogReader {
         self.segments.is_empty()
     }
 
+    /// Bytes of all segments.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments.iter().map(|(_, length)| length).sum()
+    }
+
     /// Visits every request in the order in which they finished.
     ///
     /// # Errors

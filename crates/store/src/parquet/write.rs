@@ -2,7 +2,7 @@
 //!
 //! Row groups of chunks are encoded by threads of their own while the log is read on, and are put into the file in
 //! their order. On one core there is no such thread, and writing holds one batch, one row group of encoded pages and a
-//! compressor a column, some 15 MB in all; each thread adds about as much. The footer of the file is held too, some 70
+//! compressor a column, some 15 MB in all; each thread adds about 20 MB. The footer of the file is held too, some 70
 //! bytes for a thousand chunks.
 //!
 //! The log is deleted only when both files are durable and have as many rows as the log had.
@@ -34,6 +34,8 @@ use std::thread::{Builder, JoinHandle, available_parallelism};
 
 /// zstd level of both files.
 const LEVEL: i32 = 3;
+/// A thread is worth its memory from this many bytes of log on: about four million chunks.
+const LEAST_BYTES: u64 = 32 << 20;
 /// Row groups that are encoded at the same time, however many cores there are.
 const MOST_THREADS: usize = 4;
 
@@ -64,7 +66,8 @@ pub struct Converted {
 /// written. The log is untouched then.
 pub fn convert(run: &RunDir, log_after: LogAfter) -> Result<Converted, StoreError> {
     let cores = available_parallelism().map_or(1, NonZero::get);
-    convert_on(run, log_after, cores.min(MOST_THREADS))
+    let worth = 1 + LogReader::open(run)?.bytes() / LEAST_BYTES;
+    convert_on(run, log_after, cores.min(MOST_THREADS).min(usize::try_from(worth).unwrap_or(MOST_THREADS)))
 }
 
 /// As [`convert`], with this many row groups encoded at the same time instead of one a core. The files do not depend on
