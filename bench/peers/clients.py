@@ -40,9 +40,10 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Client:
-    """One client. `pin` is its distribution on PyPI and the version. `speed` picks how many requests it is given. `itl` is GAPS if its ITL quantiles are of single gaps between
-    chunks, MEANS if they are of each request's mean. `install` takes the shelf and gives the program's place; `command` takes
-    that and a job and gives the arguments; `read` takes the job and gives the REPORTED figures, `completed`, and `notes`."""
+    """One client. `pin` is its distribution on PyPI and the version; `speed` picks how many requests it is given. `itl` is GAPS if its
+    ITL quantiles are of single gaps between chunks, MEANS if they are of each request's mean. `install` takes the shelf and gives the
+    program's place; `command` takes that and a job and gives the arguments; `read` takes the job and gives the REPORTED figures,
+    `completed`, and `notes`, each of them a kind, a colon and the particulars."""
 
     name: str
     pin: str

@@ -78,7 +78,7 @@ def progress(row):
 
 
 def collect(asked, every, places, absent, names):
-    """Runs everything with one tokenizer, the folder `names`; gives the result so far after each run, so that a stop loses one run."""
+    """Runs everything with the tokenizer in folder `names`; gives the result so far after each run, so that a stop loses one run."""
     loads = [load.quick() for load in LOADS] if asked.quick else LOADS
     ours = subprocess.run([str(asked.goodput), "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
     results = {
