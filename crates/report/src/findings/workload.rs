@@ -60,7 +60,7 @@ pub(super) fn simulated(c: &FindingContext<'_>) -> Option<Seen> {
     let target = &c.plan?.target;
     let profile = target.urls.first()?.strip_prefix(SIMULATED)?;
     Some(Seen::new(format!(
-        "simulated: every instant is that of a model (profile {profile}), and no server, network or client is in it"
+        "every instant is that of a model (profile {profile}); no server, no network and no client is in it"
     )))
 }
 
