@@ -12,5 +12,6 @@ pub mod engine_server;
 pub mod fixed_server;
 mod loop_rule;
 pub mod phase;
+pub mod queue_server;
 mod stop;
 pub mod virtual_time;
