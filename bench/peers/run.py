@@ -70,11 +70,9 @@ def turns(chosen, loads, repeats, only):
 def progress(row):
     """A line while it goes on."""
     error = " ".join(f"{name} {value:+.3f}" for name, value in row["error"].items())
-    print(
-        f"  {row['sent_per_s']:9.1f}/s {row['chunks_per_s']:9.0f} chunks/s {row['cpu_us_per_chunk']:7.2f} us/chunk core {row['core_used']:4.0%} "
-        f"{row['peak_pss_mb']:6.0f} MiB  {error}  others {row['others_cores']:.2f}",
-        flush=True,
-    )
+    cost = f"{row['cpu_us_per_chunk']:7.2f} us/chunk core {row['core_used']:4.0%} {row['peak_pss_mb']:6.0f} MiB"
+    rate = f"{row['sent_per_s']:9.1f}/s {row['chunks_per_s']:9.0f} chunks/s"
+    print(f"  {rate} {cost}  {error}  others {row['others_cores']:.2f}", flush=True)
 
 
 def collect(asked, every, places, absent, names):

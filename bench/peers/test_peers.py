@@ -77,7 +77,9 @@ class Clients(unittest.TestCase):
         self.assertIn("client-limited: requests left", EVERY["goodput"].read(job("goodput"))["notes"][0])
         self.assertIn("root dispatch delay", EVERY["GuideLLM"].read(job("GuideLLM"))["notes"][1])
         self.assertEqual(EVERY["inference-perf"].read(job("inference-perf"))["notes"], [], "no schedule in a closed loop")
-        self.assertIn("mean 0.33 s", EVERY["inference-perf"].read(job("inference-perf", OPEN))["notes"][0])
+        self.assertIn("mean 329 ms", EVERY["inference-perf"].read(job("inference-perf", OPEN))["notes"][0])
+        self.assertEqual(EVERY["AIPerf"].read(job("AIPerf"))["notes"], [])
+        self.assertIn("credit_to_start_latency: mean", EVERY["AIPerf"].read(job("AIPerf", OPEN))["notes"][0])
 
     def test_every_client_is_asked_for_the_load(self):
         for name, client in EVERY.items():
