@@ -7,6 +7,10 @@ step() { printf '\n== %s\n' "$*" >&2; "$@"; }
 
 step cargo fmt --all --check
 step cargo clippy --workspace --all-targets --locked -- -D warnings
+# Benchmarks are a workspace of their own: they must build and be clean, and are not run. The dependencies are shared.
+bench=(--manifest-path bench/Cargo.toml --workspace --all-targets --target-dir "${CARGO_TARGET_DIR:-target}")
+step cargo fmt --manifest-path bench/Cargo.toml --all --check
+step cargo clippy "${bench[@]}" -- -D warnings
 if command -v cargo-nextest >/dev/null; then
   step cargo nextest run --workspace --locked --profile ci
   step cargo test --workspace --doc --locked --quiet
