@@ -68,6 +68,8 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 pub(super) struct Around {
     /// Cores that this program might use before it was kept to some.
     pub(super) cores: f64,
+    /// Whether the release thread had real-time priority.
+    pub(super) real_time: bool,
     /// A moment before the check.
     pub(super) before: Option<(CpuTimes, CpuTimes)>,
     /// Start and end of the check.
@@ -86,6 +88,7 @@ pub(super) fn limits(around: &Around) -> Vec<Limit> {
         text("/proc/meminfo").as_deref().and_then(available_memory).map(memory),
         Some(cores(around.cores)),
         Some(quota(container_cores())),
+        Some(priority(around.real_time)),
         Some(cpu_governor(governor.as_deref().map(str::trim))),
         steal.map(stolen),
         busy.map(|cores| busy_before(cores, text("/proc/loadavg").as_deref().and_then(load_average))),
@@ -159,6 +162,19 @@ fn quota(cores: Option<f64>) -> Limit {
         ),
         None => limit("CPU quota", "none".to_owned(), "no pauses by the control group".to_owned(), false),
     }
+}
+
+/// Without it the rows of the open loop tell whether arrivals are kept all the same, so it is no warning.
+fn priority(real_time: bool) -> Limit {
+    let (value, effect) = if real_time {
+        ("real-time", "no ordinary program on its core delays an arrival")
+    } else {
+        (
+            "ordinary",
+            "programs that are busy can delay arrivals; ulimit -r 1, or the right CAP_SYS_NICE, allows more",
+        )
+    };
+    limit("priority of the release thread", value.to_owned(), effect.to_owned(), false)
 }
 
 fn cpu_governor(name: Option<&str>) -> Limit {
@@ -247,6 +263,8 @@ mod tests {
             (cores(1.5), true),
             (quota(None), false),
             (quota(Some(1.5)), true),
+            (priority(true), false),
+            (priority(false), false),
             (cpu_governor(None), false),
             (cpu_governor(Some("performance")), false),
             (cpu_governor(Some("powersave")), true),

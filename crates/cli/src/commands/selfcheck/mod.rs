@@ -96,12 +96,13 @@ fn check(args: &SelfcheckArgs) -> Result<Report, Failure> {
     }
     let timer = timer::trial()?;
     let bench = Bench::new(args.server_cpus.clone())?;
-    let (mut cells, mut reads) = (Vec::new(), (0, 0));
+    let (mut cells, mut reads, mut real_time) = (Vec::new(), (0, 0), true);
     for load in &extent.loads {
         let step = format!("{} streams at {} tokens/s", load.streams, load.rate);
         line.step(&step, extent.duration.as_secs_f64() + BESIDE);
         let (cell, measured) = grid::measure(&bench, *load, extent.duration)?;
         reads = add_reads(reads, &measured);
+        real_time &= measured.facts.release.real_time;
         cells.push(cell);
     }
     let (rates, lasts) = &extent.arrivals;
@@ -115,7 +116,7 @@ fn check(args: &SelfcheckArgs) -> Result<Report, Failure> {
     line.step("near saturation", extent.ceiling.as_secs_f64() + BESIDE);
     ceiling.extend(ceiling::paced(&bench, &cells, extent.ceiling)?);
     let during = before.map(|(_, start)| start).zip(CpuTimes::now());
-    let limits = limits::limits(&Around { cores, before, during });
+    let limits = limits::limits(&Around { cores, real_time, before, during });
     Ok(Report {
         schema: SCHEMA.to_owned(),
         host: HostKey::of(&host::host()),
