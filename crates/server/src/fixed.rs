@@ -7,7 +7,8 @@
 use crate::answer::{Answer, Carried, End, Whole};
 use crate::ask::Ask;
 use crate::fault::{Break, Cuts, FaultRule, Faults, Refusal, parse_rules};
-use crate::http::{BodyEnd, LAST_CHUNK, Request, write_chunk, write_head};
+use crate::stream::{Stream, cut};
+use crate::http::{BodyEnd, Request, write_head};
 use crate::shape::{Labels, Shape, Voice, error_body};
 use crate::stall::{EngineClock, Stall, disjoint};
 use goodput_core::rng::Seed;
@@ -161,7 +162,8 @@ impl Fixed {
                 ..json_answer(200, &voice.whole(tokens), &[], request, due)
             });
         }
-        Answer::Fixed(Box::new(FixedAnswer::new(voice, timing, tokens, faults, request)))
+        let stream = Stream::new(voice, tokens, faults, request);
+        Answer::Fixed(Box::new(FixedAnswer::new(stream, timing, tokens)))
     }
 
     /// How many tokens the answer has, and whether its limit ends it.
@@ -224,14 +226,9 @@ impl Timing {
 /// A streamed answer being played.
 #[derive(Debug)]
 pub(crate) struct FixedAnswer {
-    voice: Voice,
+    stream: Stream,
     timing: Timing,
     tokens: u32,
-    faults: Faults,
-    /// The fault that ends it, if this answer is long enough.
-    break_after: Option<(u32, Break)>,
-    chunked: bool,
-    keep_alive: bool,
     position: Position,
     /// The events of the current write, if it is cut into pieces.
     staged: Staged,
@@ -262,19 +259,8 @@ struct Staged {
 }
 
 impl FixedAnswer {
-    fn new(voice: Voice, timing: Timing, tokens: u32, faults: &Faults, request: &Request) -> Self {
-        let broken = faults.break_after.filter(|&(after, _)| after <= tokens);
-        Self {
-            voice,
-            timing,
-            tokens,
-            faults: faults.clone(),
-            break_after: broken,
-            chunked: request.chunked_ok,
-            keep_alive: request.keep_alive && request.chunked_ok,
-            position: Position::Head,
-            staged: Staged::default(),
-        }
+    fn new(stream: Stream, timing: Timing, tokens: u32) -> Self {
+        Self { stream, timing, tokens, position: Position::Head, staged: Staged::default() }
     }
 
     pub(crate) fn due(&self) -> Option<Nanos> {
@@ -283,10 +269,10 @@ impl FixedAnswer {
             // A write waits for the first token of its last event.
             Position::Tokens(first) => self.timing.token(self.last_event(first), Nanos::ZERO),
             Position::Piece(piece) => {
-                let later = Nanos(self.spacing().0.saturating_mul(piece as u64));
+                let later = Nanos(self.stream.spacing(self.timing.itl).0.saturating_mul(piece as u64));
                 self.timing.token(self.last_event(self.staged.first), later)
             }
-            Position::Break => match self.break_after {
+            Position::Break => match self.stream.break_after {
                 Some((_, Break::Hang)) | None => return None,
                 Some((after, _)) => self.timing.token(after, Nanos::ZERO),
             },
@@ -297,7 +283,7 @@ impl FixedAnswer {
     pub(crate) fn emit(&mut self, out: &mut Vec<u8>) -> Carried {
         match self.position {
             Position::Head => {
-                self.head(out);
+                self.stream.head(out);
                 self.position = self.after(0);
                 Carried::default()
             }
@@ -307,7 +293,7 @@ impl FixedAnswer {
             }
             Position::Piece(piece) => self.piece(piece, out),
             Position::Break => {
-                self.break_off(out);
+                self.stream.break_off(out);
                 self.position = Position::Over;
                 Carried::default()
             }
@@ -316,27 +302,21 @@ impl FixedAnswer {
     }
 
     pub(crate) fn batches(&self) -> bool {
-        self.timing.itl == Nanos::ZERO && self.faults.cuts == Cuts::None
+        self.timing.itl == Nanos::ZERO && self.stream.faults.cuts == Cuts::None
     }
 
     pub(crate) fn end(&self) -> End {
-        match self.break_after {
-            Some((_, Break::Close | Break::Cut)) => End::Close,
-            Some((_, Break::Reset)) => End::Reset,
-            Some((_, Break::Hang)) => End::Hang,
-            Some((_, Break::Error)) | None if self.keep_alive => End::KeepAlive,
-            Some((_, Break::Error)) | None => End::Close,
-        }
+        self.stream.end()
     }
 
     /// Tokens that are served before a fault ends the answer.
     fn limit(&self) -> u32 {
-        self.break_after.map_or(self.tokens, |(after, _)| after)
+        self.stream.break_after.map_or(self.tokens, |(after, _)| after)
     }
 
     /// What follows when token `next` would be the first of the next write.
     fn after(&self, next: u32) -> Position {
-        match (next < self.limit(), self.break_after) {
+        match (next < self.limit(), self.stream.break_after) {
             (true, _) => Position::Tokens(next),
             (false, Some(_)) => Position::Break,
             (false, None) => Position::Over,
@@ -345,102 +325,54 @@ impl FixedAnswer {
 
     /// First token behind the write that begins with `first`.
     fn next_write(&self, first: u32) -> u32 {
-        let per_write = self.faults.tokens_per_chunk.saturating_mul(self.faults.events_per_write);
+        let per_write = self.stream.faults.tokens_per_chunk.saturating_mul(self.stream.faults.events_per_write);
         first.saturating_add(per_write).min(self.limit())
     }
 
     /// First token of the last event in the write that begins with `first`.
     fn last_event(&self, first: u32) -> u32 {
         let tokens = self.next_write(first) - first;
-        first + (tokens - 1) / self.faults.tokens_per_chunk * self.faults.tokens_per_chunk
-    }
-
-    fn head(&mut self, out: &mut Vec<u8>) {
-        let body = if self.chunked { BodyEnd::Chunked } else { BodyEnd::Close };
-        write_head(out, 200, &["content-type: text/event-stream; charset=utf-8"], body, self.keep_alive);
-        if self.faults.early_role {
-            let mut role = Vec::new();
-            self.voice.role(&mut role);
-            self.frame(&role, out);
-        }
+        first + (tokens - 1) / self.stream.faults.tokens_per_chunk * self.stream.faults.tokens_per_chunk
     }
 
     /// Renders the write that begins with token `first` and marks where it is cut.
     fn stage(&mut self, first: u32) {
         let next = self.next_write(first);
         self.staged.bytes.clear();
-        if first == 0 && !self.faults.early_role {
-            self.voice.role(&mut self.staged.bytes);
+        if first == 0 && !self.stream.faults.early_role {
+            self.stream.voice.role(&mut self.staged.bytes);
         }
         let mut chunks = 0;
         let mut token = first;
         while token < next {
-            let count = self.faults.tokens_per_chunk.min(next - token);
+            let count = self.stream.faults.tokens_per_chunk.min(next - token);
             token += count;
             chunks += 1;
-            self.voice.tokens(&mut self.staged.bytes, count, token == self.tokens);
+            self.stream.voice.tokens(&mut self.staged.bytes, count, token == self.tokens);
         }
-        if next == self.tokens && self.break_after.is_none() {
-            self.voice.ending(&mut self.staged.bytes);
+        if next == self.tokens && self.stream.break_after.is_none() {
+            self.stream.voice.ending(&mut self.staged.bytes);
         }
         self.staged.first = first;
         self.staged.next = next;
         self.staged.carried = Carried { chunks, tokens: next - first };
-        cut(&self.staged.bytes, self.faults.cuts, &mut self.staged.ends);
+        cut(&self.staged.bytes, self.stream.faults.cuts, &mut self.staged.ends);
     }
 
     /// Appends one piece of the staged write; the last one counts as the arrival of its tokens.
     fn piece(&mut self, piece: usize, out: &mut Vec<u8>) -> Carried {
         let from = if piece == 0 { 0 } else { self.staged.ends[piece - 1] };
-        self.frame(&self.staged.bytes[from..self.staged.ends[piece]], out);
+        self.stream.frame(&self.staged.bytes[from..self.staged.ends[piece]], out);
         if piece + 1 < self.staged.ends.len() {
             self.position = Position::Piece(piece + 1);
             return Carried::default();
         }
         self.position = self.after(self.staged.next);
-        if self.position == Position::Over && self.chunked {
-            out.extend_from_slice(LAST_CHUNK);
+        if self.position == Position::Over {
+            self.stream.close(out);
         }
         self.staged.carried
     }
-
-    fn break_off(&mut self, out: &mut Vec<u8>) {
-        if let Some((_, Break::Error)) = self.break_after {
-            let mut event = Vec::new();
-            self.voice.error(&mut event);
-            self.frame(&event, out);
-        }
-        if self.chunked && matches!(self.break_after, Some((_, Break::Error | Break::Close))) {
-            out.extend_from_slice(LAST_CHUNK);
-        }
-    }
-
-    fn frame(&self, data: &[u8], out: &mut Vec<u8>) {
-        if self.chunked { write_chunk(out, data) } else { out.extend_from_slice(data) }
-    }
-
-    /// Time between the pieces of a write.
-    fn spacing(&self) -> Nanos {
-        match self.faults.cuts {
-            Cuts::None | Cuts::Pieces(_) => Nanos::ZERO,
-            Cuts::Drip(pieces) => Nanos(self.timing.itl.0 / u64::from(pieces)),
-            Cuts::InsideUtf8 => Nanos(self.timing.itl.0 / 2),
-        }
-    }
-}
-
-/// Writes the ends of the pieces of `bytes` into `ends`.
-fn cut(bytes: &[u8], cuts: Cuts, ends: &mut Vec<usize>) {
-    ends.clear();
-    match cuts {
-        Cuts::None => {}
-        Cuts::Drip(pieces) | Cuts::Pieces(pieces) => {
-            let pieces = (pieces as usize).min(bytes.len());
-            ends.extend((1..pieces).map(|piece| bytes.len() * piece / pieces));
-        }
-        Cuts::InsideUtf8 => ends.extend(bytes.iter().position(|byte| !byte.is_ascii()).map(|lead| lead + 1)),
-    }
-    ends.push(bytes.len());
 }
 
 #[cfg(test)]

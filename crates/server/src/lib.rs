@@ -31,6 +31,7 @@ mod route;
 mod script;
 mod shape;
 mod stall;
+mod stream;
 mod sys;
 pub mod truth;
 mod truth_file;
