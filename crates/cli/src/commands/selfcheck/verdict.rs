@@ -15,10 +15,14 @@ const SENT_SHARE: f64 = 0.999;
 /// How late requests may leave at p99, in milliseconds.
 const SEND_LATE_MS: f64 = 1.0;
 
-/// Judges a cell by its figures.
+/// Judges a cell by its figures. A server that was late excuses the client for chunks that did not come, and for errors
+/// that are no larger than its own lateness: it may have lost its core in the middle of a write.
 pub(super) fn judge(mut cell: Cell) -> Cell {
+    let late = cell.server_late_p99_ms.filter(|late| *late > SERVER_LATE_MS);
+    let mut excused = true;
     let mut reasons = Vec::new();
     if cell.failed > 0 || cell.requests == 0 {
+        excused = false;
         reasons.push(format!(
             "{} of {} requests failed",
             count(cell.failed),
@@ -27,9 +31,13 @@ pub(super) fn judge(mut cell: Cell) -> Cell {
     }
     for (what, spread) in [("TTFT", &cell.ttft_ms), ("ITL", &cell.itl_ms)] {
         match spread {
-            None => reasons.push(format!("{what} could not be compared")),
+            None => {
+                excused = false;
+                reasons.push(format!("{what} could not be compared"));
+            }
             Some(e) if e.p99 > ERROR_MS => {
-                reasons.push(format!("{what} was {} ms off at p99", figure(e.p99)))
+                excused &= late.is_some_and(|late| e.p99 <= late);
+                reasons.push(format!("{what} was {} ms off at p99", figure(e.p99)));
             }
             Some(_) => {}
         }
@@ -37,14 +45,14 @@ pub(super) fn judge(mut cell: Cell) -> Cell {
     // The ends of the time that is counted can cut one chunk off each stream.
     let cut = cell.streams as f64 / cell.offered_s;
     if cell.got_chunks_per_s + cut < GOT_SHARE * cell.asked_chunks_per_s {
+        excused &= late.is_some();
         let (got, asked) = (figure(cell.got_chunks_per_s), figure(cell.asked_chunks_per_s));
         reasons.push(format!("{got} chunks/s came of {asked}"));
     }
-    let late = cell.server_late_p99_ms.filter(|late| *late > SERVER_LATE_MS);
-    cell.judgement = match (reasons.is_empty(), late) {
+    cell.judgement = match (reasons.is_empty(), excused) {
         (true, _) => Judgement::Good,
-        (false, Some(_)) => Judgement::Undecided,
-        (false, None) => Judgement::Bad,
+        (false, true) => Judgement::Undecided,
+        (false, false) => Judgement::Bad,
     };
     reasons.extend(late.map(|late| format!("the server itself was {} ms late at p99", figure(late))));
     cell.reasons = reasons;
@@ -151,7 +159,7 @@ fn remedies(cells: &[Cell], pacing: &[Pacing], limits: &[Limit]) -> Vec<String> 
     let mut remedies = Vec::new();
     if any(Judgement::Bad) {
         remedies.push(
-            "keep to the loads above, give this client a core that nothing else uses (--client-cpus), or share the \
+            "keep to the loads that were good, give this client a core that nothing else uses (--client-cpus), or share the \
              load among more machines"
                 .to_owned(),
         );
@@ -258,7 +266,18 @@ mod tests {
             Judgement::Good,
             "errors are against what the server did, late or not"
         );
-        assert_eq!(late(5.0).judgement, Judgement::Undecided);
+        assert_eq!(late(4.2).judgement, Judgement::Undecided);
+        assert_eq!(late(5.0).judgement, Judgement::Bad, "more than the server's own lateness explains");
+        let slow = judge(Cell {
+            got_chunks_per_s: 50_000.0,
+            server_late_p99_ms: Some(500.0),
+            ..cell(1_000, 100.0, 0.1, 0.1)
+        });
+        assert_eq!(
+            slow.judgement,
+            Judgement::Undecided,
+            "a server that is behind does not give what was asked"
+        );
         assert_eq!(
             late(5.0).reasons,
             ["TTFT was 5.000 ms off at p99", "the server itself was 4.200 ms late at p99"]
