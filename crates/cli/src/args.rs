@@ -2,9 +2,11 @@
 //! the flags mean together is decided in `resolve`.
 
 mod engine;
+mod queue;
 mod selfcheck;
 
 pub(crate) use engine::{EngineArgs, SimProfilesArgs, SimRunArgs};
+pub(crate) use queue::{QueueLawArg, ServiceLawArg, SimQueueArgs};
 pub(crate) use selfcheck::SelfcheckArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -354,6 +356,9 @@ pub(crate) enum SimCommand {
     Run(Box<SimRunArgs>),
     /// The shipped profiles of the simulated engine, with the source of every constant.
     Profiles(SimProfilesArgs),
+    /// A textbook queue in virtual time, with theory beside what is seen.
+    #[command(after_help = queue::SIM_QUEUE_EXAMPLES)]
+    Queue(SimQueueArgs),
 }
 
 #[derive(Debug, Args)]

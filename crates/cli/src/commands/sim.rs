@@ -1,8 +1,9 @@
-//! `goodput sim`: the built-in exact server on a port of your choice (`fixed`, `script`), and the simulated engine in
-//! virtual time.
+//! `goodput sim`: the built-in exact server on a port of your choice (`fixed`, `script`), the simulated engine in virtual
+//! time (`run`, `profiles`), and a textbook queue in virtual time (`queue`).
 
 mod engine;
 mod profiles;
+mod queue;
 mod virtual_record;
 mod virtual_run;
 
@@ -33,6 +34,7 @@ pub(crate) fn run(command: SimCommand, printer: Printer) -> Result<Exit, Failure
         }
         SimCommand::Run(args) => virtual_run::run(&args, printer),
         SimCommand::Profiles(args) => profiles::run(&args, printer),
+        SimCommand::Queue(args) => queue::run(&args, printer),
     }
 }
 

@@ -8,6 +8,7 @@ mod ends;
 mod faults;
 mod goodput;
 mod measuring;
+mod queue;
 mod recorder;
 mod replay;
 mod secrets;
