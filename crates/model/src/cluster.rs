@@ -119,6 +119,11 @@ impl Cluster {
         }
     }
 
+    /// Empties the prefix cache of every replica, as `/reset_prefix_cache` and `/flush_cache` do.
+    pub fn forget_prefixes(&mut self) {
+        self.engines.iter_mut().for_each(Engine::forget_prefixes);
+    }
+
     /// Sums over the replicas.
     #[must_use]
     pub fn counters(&self) -> Counters {
