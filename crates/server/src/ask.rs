@@ -16,6 +16,8 @@ pub(crate) struct Ask {
     max_tokens: Option<u32>,
     max_completion_tokens: Option<u32>,
     ignore_eos: Option<bool>,
+    return_token_ids: Option<bool>,
+    pub(crate) priority: Option<i32>,
     pub(crate) stream_options: Option<StreamOptions>,
     sampling_params: Option<SamplingParams>,
     prompt: Option<Extent>,
@@ -63,6 +65,11 @@ impl Ask {
     /// Input tokens: bytes of text, or the number of ids.
     pub(crate) fn prompt_tokens(&self) -> u64 {
         [&self.prompt, &self.messages, &self.text, &self.input_ids].into_iter().flatten().map(|e| e.0).sum()
+    }
+
+    /// vLLM: whether chunks are to carry the ids of their tokens.
+    pub(crate) fn return_token_ids(&self) -> bool {
+        self.return_token_ids == Some(true)
     }
 
     pub(crate) fn include_usage(&self) -> bool {

@@ -23,6 +23,8 @@ pub(crate) struct Conn {
     /// When the newest bytes arrived, and whether the kernel says so.
     pub(crate) newest: (Nanos, bool),
     pub(crate) state: State,
+    /// The turn that it has in the loop's heap.
+    pub(crate) turn: Option<Nanos>,
     out: Vec<u8>,
     sent: usize,
     marks: Vec<Mark>,
@@ -72,6 +74,7 @@ impl Conn {
             reader: RequestReader::default(),
             newest: (accepted, false),
             state: State::Idle,
+            turn: None,
             out: Vec::new(),
             sent: 0,
             marks: Vec::new(),
@@ -113,7 +116,7 @@ impl Conn {
         let sent = self.sent;
         let done = self.marks.partition_point(|mark| mark.end <= sent);
         let State::Playing(playing) = &mut self.state else { return };
-        let stream = !matches!(playing.answer, Answer::Whole(_));
+        let stream = playing.answer.is_stream();
         for mark in self.marks.drain(..done) {
             if let Some(record) = &mut playing.record {
                 ledger.wrote(record, (mark.due, at), mark.carried, stream);

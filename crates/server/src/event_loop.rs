@@ -4,12 +4,14 @@
 //! or silent for ever. The loop plays what is due, arms the alarm for the next due time, and polls. Deadlines are
 //! absolute, so a late write does not delay the next.
 
-use crate::answer::{Answer, End, Whole};
+use crate::answer::{Answer, End, Whole, json_answer, whole_answer};
 use crate::clock::Clock;
 use crate::conn::{Conn, Pending, Playing, State};
-use crate::fixed::{Fixed, FixedConfig, Occasion, json_answer};
+use crate::engine::{News, Simulated, Waiter, What};
+use crate::fixed::{Fixed, FixedConfig, MODEL_LEN};
 use crate::http::{Request, Step};
 use crate::ledger::{Arrival, Ledger, Record};
+use crate::order::Occasion;
 use crate::route::{self, Route};
 use crate::script::Scripts;
 use crate::shape::{Shape, error_body};
@@ -62,13 +64,20 @@ pub(crate) struct EventLoop {
     ledger: Ledger,
     fixed: Fixed,
     scripts: Option<Scripts>,
+    engine: Option<Simulated>,
     scratch: Box<[u8]>,
 }
 
 impl EventLoop {
     pub(crate) fn new(listener: std::net::TcpListener, setup: Setup) -> io::Result<Self> {
-        let (fixed, scripts, mode) = match setup.service {
-            Service::Fixed(config) => (config, None, "fixed"),
+        let clock = Clock::start();
+        let (fixed, scripts, engine) = match setup.service {
+            Service::Fixed(config) => (config, None, None),
+            Service::Engine(config) => {
+                let fixed = FixedConfig { incremental: config.incremental, ..FixedConfig::default() };
+                let engine = Simulated::new(*config, Nanos(clock.unix(Nanos::ZERO)));
+                (fixed, None, Some(engine.map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?))
+            }
             Service::Script(plan) => {
                 let scripts = Scripts::new(plan).ok_or_else(|| {
                     io::Error::new(
@@ -76,8 +85,13 @@ impl EventLoop {
                         "there is no script to play: give at least one",
                     )
                 })?;
-                (FixedConfig::default(), Some(scripts), "script")
+                (FixedConfig::default(), Some(scripts), None)
             }
+        };
+        let mode = match (&scripts, &engine) {
+            (Some(_), _) => "script",
+            (None, Some(_)) => "engine",
+            (None, None) => "fixed",
         };
         listener.set_nonblocking(true)?;
         sys::make_room_for_files(&listener)?;
@@ -87,7 +101,6 @@ impl EventLoop {
         let mut listener = TcpListener::from_std(listener);
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let alarm = sys::Alarm::new(poll.registry(), ALARM)?;
-        let clock = Clock::start();
         Ok(Self {
             poll,
             alarm,
@@ -103,6 +116,7 @@ impl EventLoop {
             ledger: Ledger::new(mode, clock, setup.truth_file),
             fixed: Fixed::new(fixed),
             scripts,
+            engine,
             scratch: vec![0; READ_SIZE].into(),
         })
     }
@@ -115,6 +129,7 @@ impl EventLoop {
             while played < TURNS && self.play_next()? {
                 played += 1;
             }
+            self.play_engine()?;
             self.admit()?;
             // A client that has its last answer may read the truth file now; while answers are timed it has to wait.
             if self.serving == 0 {
@@ -138,7 +153,9 @@ impl EventLoop {
     /// Waits for sockets, at most until the next turn or the next look at the stop flag.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let now = self.clock.now();
-        let next = self.turns.peek().map_or(Nanos::MAX, |Reverse(turn)| turn.due);
+        let engine = self.engine.as_ref().and_then(Simulated::due);
+        let turn = self.turns.peek().map(|Reverse(turn)| turn.due);
+        let next = [turn, engine].into_iter().flatten().min().unwrap_or(Nanos::MAX);
         let timeout = if next.since(now) <= SPIN {
             Some(Duration::ZERO)
         } else {
@@ -158,9 +175,49 @@ impl EventLoop {
         }
         let Some(Reverse(turn)) = self.turns.pop() else { return Ok(false) };
         if self.is_current(turn.place, turn.number) {
+            if let Some(conn) = &mut self.conns[turn.place] {
+                conn.turn = None;
+            }
             self.advance(turn.place)?;
         }
         Ok(true)
+    }
+
+    /// Lets the engine go on, and carries what it says to the connections.
+    fn play_engine(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        match &mut self.engine {
+            Some(engine) if engine.due().is_some_and(|due| due <= now) => engine.advance(now),
+            _ => return Ok(()),
+        }
+        self.deliver()
+    }
+
+    /// Hands the engine's news to the answers that wait for them.
+    fn deliver(&mut self) -> io::Result<()> {
+        let news = self.engine.as_mut().map(Simulated::take_news).unwrap_or_default();
+        for News { waiter, id, at, what } in news {
+            if !self.is_current(waiter.place, waiter.number) {
+                continue;
+            }
+            let Some(conn) = &mut self.conns[waiter.place] else { continue };
+            let State::Playing(playing) = &mut conn.state else { continue };
+            let Answer::Engine(answer) = &mut playing.answer else { continue };
+            if answer.id != id {
+                continue;
+            }
+            match what {
+                What::Refused(reason) => answer.refuse(at, reason),
+                What::Tokens { tokens, seen, end } => {
+                    answer.tokens(at, tokens, end.is_some(), seen);
+                    if let Some(record) = &mut playing.record {
+                        record.engine = end;
+                    }
+                }
+            }
+            self.advance(waiter.place)?;
+        }
+        Ok(())
     }
 
     fn is_current(&self, place: usize, number: u64) -> bool {
@@ -233,12 +290,22 @@ impl EventLoop {
         let record = match conn.state {
             State::Idle => None,
             State::Waiting(pending) => Some(pending.record),
-            State::Playing(playing) => playing.record.inspect(|_| self.serving -= 1),
+            State::Playing(playing) => {
+                self.drop_from_engine(&playing.answer);
+                playing.record.inspect(|_| self.serving -= 1)
+            }
         };
         if end == End::Reset {
             sys::reset_on_close(&conn.stream)?;
         }
         record.map_or(Ok(()), |record| self.ledger.ended(&record, Fate::Disconnected))
+    }
+
+    /// Takes the request of an answer that ends out of the engine, if it is still there.
+    fn drop_from_engine(&mut self, answer: &Answer) {
+        if let (Some(engine), Answer::Engine(answer)) = (&mut self.engine, answer) {
+            engine.cancel(self.clock.now(), answer.id);
+        }
     }
 
     fn on_socket(&mut self, place: usize, event: &Event) -> io::Result<()> {
@@ -308,13 +375,19 @@ impl EventLoop {
         if self.scripts.is_some() && !route.is_own() {
             return self.play_script(place, request);
         }
+        let now = self.clock.now();
+        if let Some(reply) = self.engine.as_mut().and_then(|engine| engine.reply(&request, now)) {
+            let content_type = format!("content-type: {}", reply.content_type);
+            let answer = whole_answer(reply.status, &reply.body, &[&content_type], &request, Nanos::ZERO);
+            return self.play(place, Answer::Whole(answer), None);
+        }
         let (status, body) = match route {
             Route::Generate(shape) => return self.generate(place, shape, request),
             Route::Models => (200, route::models(&self.fixed.config.model)),
             Route::Health => (200, Vec::new()),
             Route::Version => (200, route::version()),
-            Route::Tokenize => route::tokenize(&request),
-            Route::Truth => (200, serde_json::to_vec(&self.ledger.truth()).map_err(io::Error::other)?),
+            Route::Tokenize => route::tokenize(&request, MODEL_LEN),
+            Route::Truth => (200, serde_json::to_vec(&self.truth()).map_err(io::Error::other)?),
             Route::TruthArrivals => {
                 (200, serde_json::to_vec(&self.ledger.instants()).map_err(io::Error::other)?)
             }
@@ -325,9 +398,20 @@ impl EventLoop {
             }
             Route::Unknown => (404, route::unknown(&request)),
         };
-        let Some(conn) = &mut self.conns[place] else { return Ok(()) };
         let answer: Whole = json_answer(status, &body, &[], &request, Nanos::ZERO);
-        conn.state = State::playing(Answer::Whole(answer), None);
+        self.play(place, Answer::Whole(answer), None)
+    }
+
+    /// The account, with the engine's own if there is one.
+    fn truth(&self) -> Truth {
+        Truth { engine: self.engine.as_ref().map(Simulated::account), ..self.ledger.truth() }
+    }
+
+    /// Begins an answer.
+    fn play(&mut self, place: usize, answer: Answer, record: Option<Record>) -> io::Result<()> {
+        let Some(conn) = &mut self.conns[place] else { return Ok(()) };
+        self.serving += usize::from(record.is_some());
+        conn.state = State::playing(answer, record);
         self.advance(place)
     }
 
@@ -341,10 +425,9 @@ impl EventLoop {
 
     fn play_script(&mut self, place: usize, request: Request) -> io::Result<()> {
         let Some((record, arrived)) = self.arrive(place, request.request_id) else { return Ok(()) };
-        let (Some(conn), Some(scripts)) = (&mut self.conns[place], &mut self.scripts) else { return Ok(()) };
-        conn.state = State::playing(Answer::Script(scripts.next(arrived)), Some(record));
-        self.serving += 1;
-        self.advance(place)
+        let Some(scripts) = &mut self.scripts else { return Ok(()) };
+        let answer = Answer::Script(scripts.next(arrived));
+        self.play(place, answer, Some(record))
     }
 
     fn generate(&mut self, place: usize, shape: Shape, mut request: Request) -> io::Result<()> {
@@ -365,10 +448,18 @@ impl EventLoop {
     fn start(&mut self, place: usize, pending: Pending, start: Nanos) -> io::Result<()> {
         let Pending { shape, request, record } = pending;
         let created = self.clock.unix(start) / 1_000_000_000;
-        let answer = self.fixed.answer(shape, &request, Occasion { n: record.n, start, created });
+        let occasion = Occasion { n: record.n, start, created };
+        let Some(conn) = &self.conns[place] else { return Ok(()) };
+        let waiter = Waiter { place, number: conn.number };
+        let answer = match &mut self.engine {
+            Some(engine) => engine.answer(shape, &request, occasion, waiter),
+            None => self.fixed.answer(shape, &request, occasion),
+        };
         let Some(conn) = &mut self.conns[place] else { return Ok(()) };
         conn.state = State::playing(answer, Some(record));
         self.serving += 1;
+        // A request that the engine turns away hears of it before its head is written.
+        self.deliver()?;
         self.advance(place)
     }
 
@@ -383,10 +474,15 @@ impl EventLoop {
                 Err(_) => return self.remove(place, End::Close),
             }
             let State::Playing(playing) = &conn.state else { return Ok(()) };
-            let Some(due) = playing.answer.due() else { return self.end_answer(place) };
+            let Some(due) = playing.answer.due() else {
+                return if playing.answer.awaits() { Ok(()) } else { self.end_answer(place) };
+            };
             let now = self.clock.now();
             if due > now {
-                self.turns.push(Reverse(Turn { due, place, number: conn.number }));
+                // What is heard of an answer may bring it here again before its turn.
+                if conn.turn.replace(due) != Some(due) {
+                    self.turns.push(Reverse(Turn { due, place, number: conn.number }));
+                }
                 return Ok(());
             }
             conn.queue_due(now);
@@ -401,11 +497,14 @@ impl EventLoop {
         if end == End::Hang {
             return Ok(());
         }
-        if let Some(record) = playing.record.take() {
+        let (record, over) = (playing.record.take(), std::mem::replace(&mut conn.state, State::Idle));
+        if let State::Playing(playing) = &over {
+            self.drop_from_engine(&playing.answer);
+        }
+        if let Some(record) = record {
             self.serving -= 1;
             self.ledger.ended(&record, Fate::Finished)?;
         }
-        conn.state = State::Idle;
         match end {
             End::KeepAlive | End::Hang => self.next_request(place),
             End::Close | End::Reset => self.remove(place, end),
@@ -414,7 +513,7 @@ impl EventLoop {
 
     /// Writes the lines of what is still open and gives the account.
     fn close_account(mut self) -> io::Result<Truth> {
-        let truth = self.ledger.truth();
+        let truth = self.truth();
         for conn in self.conns.drain(..).flatten() {
             let record = match conn.state {
                 State::Idle => None,

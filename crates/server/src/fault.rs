@@ -66,6 +66,9 @@ pub enum Fault {
     Status(u16),
     /// A request with `stream_options` is refused with 400.
     RefuseStreamOptions,
+    /// From the first token on, the Unix times that the server states are off by so many ns, as after a step of its wall
+    /// clock (SGLang's `meta_info` of the simulated engine).
+    ClockStep(i64),
 }
 
 /// A fault and how often it strikes.
@@ -125,7 +128,8 @@ impl Fault {
   hang                   silence from the start
   json                   one JSON object instead of a stream
   status=CODE            refused with this status
-  no_stream_options      a request with stream_options is refused";
+  no_stream_options      a request with stream_options is refused
+  clock_step=DURATION    stated server times are off from the first token on (simulated SGLang; may be negative)";
 
     /// Reads a name and its value (empty if there is none).
     fn read(name: &str, value: &str) -> Result<Self, FaultError> {
@@ -170,6 +174,11 @@ impl Fault {
                 _ => Err(wrong("a status from 400 to 599")),
             },
             "no_stream_options" => plain(Self::RefuseStreamOptions),
+            "clock_step" => {
+                let (sign, span) = value.strip_prefix('-').map_or((1, value), |span| (-1, span));
+                let ns = parse_duration(span).ok().and_then(|span| i64::try_from(span.0).ok());
+                ns.map(|ns| Self::ClockStep(sign * ns)).ok_or_else(|| wrong("a duration such as `-2s`"))
+            }
             _ => Err(FaultError::Name(name.to_owned())),
         }
     }
@@ -265,6 +274,8 @@ pub(crate) struct Faults {
     pub(crate) json: bool,
     pub(crate) refusal: Option<Refusal>,
     pub(crate) refuse_stream_options: bool,
+    /// ns.
+    pub(crate) clock_step: i64,
 }
 
 impl Default for Faults {
@@ -284,6 +295,7 @@ impl Default for Faults {
             json: false,
             refusal: None,
             refuse_stream_options: false,
+            clock_step: 0,
         }
     }
 }
@@ -330,6 +342,7 @@ impl Faults {
             Fault::Json => self.json = true,
             Fault::Status(status) => self.refusal = Some(Refusal::Status(status)),
             Fault::RefuseStreamOptions => self.refuse_stream_options = true,
+            Fault::ClockStep(ns) => self.clock_step = ns,
         }
     }
 }

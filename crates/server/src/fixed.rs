@@ -4,13 +4,14 @@
 //! is written at the start; the role chunk shares the first token's write, and usage, `[DONE]` and the end of the
 //! body share the last one's, so that a timed answer of n tokens is n + 1 writes.
 
-use crate::answer::{Answer, Carried, End, Whole};
+use crate::answer::{Answer, Carried, End, Whole, json_answer, refusal};
 use crate::ask::Ask;
-use crate::fault::{Break, Cuts, FaultRule, Faults, Refusal, parse_rules};
-use crate::stream::{Stream, cut};
-use crate::http::{BodyEnd, Request, write_head};
-use crate::shape::{Labels, Shape, Voice, error_body};
+use crate::fault::{Break, Cuts, FaultRule, Faults};
+use crate::http::Request;
+use crate::order::{self, Occasion};
+use crate::shape::{Dialect, Labels, Shape, Voice};
 use crate::stall::{EngineClock, Stall, disjoint};
+use crate::stream::{Stream, cut};
 use goodput_core::rng::Seed;
 use goodput_core::time::Nanos;
 use std::num::NonZeroUsize;
@@ -72,17 +73,6 @@ pub(crate) struct Fixed {
     epoch: Option<Nanos>,
 }
 
-/// Where and when a request is answered.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Occasion {
-    /// Number of the request.
-    pub(crate) n: u64,
-    /// When it is served.
-    pub(crate) start: Nanos,
-    /// The same in Unix seconds.
-    pub(crate) created: u64,
-}
-
 /// A request understood.
 struct Order<'a> {
     shape: Shape,
@@ -109,26 +99,11 @@ impl Fixed {
 
     /// The answer to one request.
     pub(crate) fn answer(&self, shape: Shape, request: &Request, occasion: Occasion) -> Answer {
-        let mut rules = self.config.faults.clone();
-        match request.fault.as_deref().map(parse_rules).transpose() {
-            Ok(more) => rules.extend(more.unwrap_or_default()),
-            Err(error) => return refusal(400, &error.to_string(), request, occasion.start),
-        }
-        let faults = Faults::draw(&rules, self.config.seed, occasion.n);
-        match faults.refusal {
-            Some(Refusal::Hang) => return Answer::Silence,
-            Some(Refusal::Status(status)) => {
-                return refusal(status, "refused (injected fault)", request, occasion.start);
-            }
-            None => {}
-        }
-        let ask = match Ask::read(&request.body) {
-            Ok(ask) => ask,
-            Err(error) => return refusal(400, &error.to_string(), request, occasion.start),
+        let read = order::read(request, &self.config.faults, self.config.seed, occasion);
+        let (ask, faults) = match read {
+            Ok(read) => read,
+            Err(answer) => return *answer,
         };
-        if faults.refuse_stream_options && ask.stream_options.is_some() {
-            return refusal(400, "Extra inputs are not permitted: stream_options", request, occasion.start);
-        }
         if ask.limit().is_some_and(|limit| limit > MODEL_LEN) {
             let message = format!("max_tokens cannot be greater than max_model_len={MODEL_LEN}");
             return refusal(400, &message, request, occasion.start);
@@ -143,6 +118,7 @@ impl Fixed {
             n: occasion.n,
             created: occasion.created,
             model: ask.model.clone().unwrap_or_else(|| self.config.model.clone()),
+            dialect: Dialect::Plain,
         };
         let mut voice = Voice::new(shape, &labels, ask, faults, at_limit);
         let clock = EngineClock::new(self.epoch.unwrap_or(occasion.start), Rc::clone(&self.stalls));
@@ -177,29 +153,6 @@ impl Fixed {
             _ => (natural, false),
         }
     }
-}
-
-/// A refusal as JSON, at once.
-fn refusal(status: u16, message: &str, request: &Request, due: Nanos) -> Answer {
-    let retry: &[&str] = if matches!(status, 429 | 503) { &["retry-after: 1"] } else { &[] };
-    let kind = if status < 500 { "BadRequestError" } else { "InternalServerError" };
-    Answer::Whole(json_answer(status, &error_body(status, kind, message), retry, request, due))
-}
-
-/// A JSON body as an answer without tokens.
-pub(crate) fn json_answer(
-    status: u16,
-    body: &[u8],
-    headers: &[&str],
-    request: &Request,
-    due: Nanos,
-) -> Whole {
-    let mut bytes = Vec::with_capacity(body.len() + 160);
-    let headers = [&["content-type: application/json"], headers].concat();
-    write_head(&mut bytes, status, &headers, BodyEnd::Length(body.len()), request.keep_alive);
-    bytes.extend_from_slice(body);
-    let end = if request.keep_alive { End::KeepAlive } else { End::Close };
-    Whole { due, bytes: Some(bytes), tokens: 0, end }
 }
 
 /// When the tokens of one answer are due.
@@ -325,7 +278,8 @@ impl FixedAnswer {
 
     /// First token behind the write that begins with `first`.
     fn next_write(&self, first: u32) -> u32 {
-        let per_write = self.stream.faults.tokens_per_chunk.saturating_mul(self.stream.faults.events_per_write);
+        let per_write =
+            self.stream.faults.tokens_per_chunk.saturating_mul(self.stream.faults.events_per_write);
         first.saturating_add(per_write).min(self.limit())
     }
 

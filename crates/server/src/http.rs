@@ -26,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) request_id: Option<String>,
     /// `x-goodput-fault`.
     pub(crate) fault: Option<String>,
+    /// `accept`.
+    pub(crate) accept: Option<String>,
     pub(crate) body: Vec<u8>,
 }
 
@@ -186,6 +188,8 @@ fn read_head(parsed: &httparse::Request<'_, '_>) -> Result<(Request, Framing, bo
             expects = value.eq_ignore_ascii_case("100-continue");
         } else if is("x-request-id") {
             request.request_id = Some(value.to_owned());
+        } else if is("accept") {
+            request.accept = Some(value.to_owned());
         } else if is("x-goodput-fault") {
             request.fault = Some(value.to_owned());
         }
@@ -268,7 +272,7 @@ mod tests {
 
     const SIZED: &str =
         "POST /v1/completions?x=1 HTTP/1.1\r\nHost: h\r\nX-Request-Id: r-7\r\ncontent-length: 5\r\n\r\nhello";
-    const CHUNKED: &str = "POST /generate HTTP/1.1\r\nTransfer-Encoding: chunked\r\nx-goodput-fault: crlf\r\n\r\n\
+    const CHUNKED: &str = "POST /generate HTTP/1.1\r\nTransfer-Encoding: chunked\r\nx-goodput-fault: crlf\r\nAccept: */*\r\n\r\n\
                            3\r\nhel\r\n2;note=1\r\nlo\r\n0\r\nDigest: z\r\n\r\n";
     const BARE: &str = "GET /health HTTP/1.0\r\n\r\n";
 
@@ -290,6 +294,7 @@ mod tests {
                 chunked_ok: true,
                 keep_alive: true,
                 request_id: None,
+                accept: Some("*/*".into()),
             },
             Request { method: "GET".into(), path: "/health".into(), ..Request::default() },
         ]

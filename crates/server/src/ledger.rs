@@ -6,7 +6,7 @@ use crate::answer::Carried;
 use crate::clock::Clock;
 use crate::histogram::Histogram;
 use crate::truth::{Arrivals, Connections, Instants, Requests, Spread, Truth};
-use crate::truth_file::{Fate, TruthLine};
+use crate::truth_file::{EngineInstants, Fate, TruthLine};
 use goodput_core::time::Nanos;
 use std::io::{self, BufWriter, Write};
 
@@ -36,6 +36,8 @@ pub(crate) struct Record {
     chunks: u64,
     /// Every chunk, if there is a file to write it to.
     moments: Vec<Moment>,
+    /// What the simulated engine says of it.
+    pub(crate) engine: Option<EngineInstants>,
 }
 
 /// One chunk.
@@ -159,6 +161,7 @@ impl Ledger {
             tokens: 0,
             chunks: 0,
             moments: Vec::new(),
+            engine: None,
         }
     }
 
@@ -278,6 +281,7 @@ impl Ledger {
             itl_due_ms: ms(&tally.itl_due),
             e2e_ms: ms(&tally.e2e),
             lateness_us: Spread::of(&tally.lateness, 1e3),
+            engine: None,
         }
     }
 }
@@ -336,6 +340,7 @@ fn line(record: &Record, fate: Fate, clock: &Clock) -> TruthLine {
         due_ns: each(|m| m.due),
         written_ns: each(|m| m.written),
         chunk_tokens: record.moments.iter().map(|m| m.tokens).collect(),
+        engine: record.engine,
     }
 }
 

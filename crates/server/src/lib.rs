@@ -21,12 +21,15 @@ mod answer;
 mod ask;
 mod clock;
 mod conn;
+mod engine;
 mod event_loop;
 mod fault;
 mod fixed;
 mod histogram;
 mod http;
 mod ledger;
+mod meta;
+mod order;
 mod route;
 mod script;
 mod shape;
@@ -36,12 +39,13 @@ mod sys;
 pub mod truth;
 mod truth_file;
 
+pub use engine::{EngineConfig, Speed, SpeedError};
 pub use fault::{Fault, FaultError, FaultRule, parse_rules};
 pub use fixed::FixedConfig;
 pub use script::ScriptPlan;
 pub use stall::{Stall, StallError};
 pub use truth::Truth;
-pub use truth_file::{Fate, TruthFileError, TruthLine, read_truth};
+pub use truth_file::{EngineInstants, Fate, TruthFileError, TruthLine, read_truth};
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -56,6 +60,8 @@ pub enum Service {
     Fixed(FixedConfig),
     /// Byte scripts.
     Script(ScriptPlan),
+    /// The simulated engine.
+    Engine(Box<EngineConfig>),
 }
 
 /// What is served and where the truth goes.

@@ -54,11 +54,12 @@ pub(crate) fn models(model: &str) -> Vec<u8> {
     json!({"object": "list", "data": [card]}).to_string().into_bytes()
 }
 
-/// `/version`: always labelled as simulated.
+/// The version of every server here: always labelled as simulated.
+pub(crate) const VERSION: &str = concat!("goodput-sim-", env!("CARGO_PKG_VERSION"));
+
+/// `/version`.
 pub(crate) fn version() -> Vec<u8> {
-    json!({"version": concat!("goodput-sim-", env!("CARGO_PKG_VERSION")), "simulated": true})
-        .to_string()
-        .into_bytes()
+    json!({"version": VERSION, "simulated": true}).to_string().into_bytes()
 }
 
 /// The body of `/tokenize`.
@@ -68,11 +69,11 @@ struct Text {
 }
 
 /// `/tokenize`: one byte is one token. Status and body.
-pub(crate) fn tokenize(request: &Request) -> (u16, Vec<u8>) {
+pub(crate) fn tokenize(request: &Request, max_model_len: u32) -> (u16, Vec<u8>) {
     match serde_json::from_slice::<Text>(&request.body) {
         Ok(text) => {
             let tokens = text.prompt.as_bytes();
-            let body = json!({"count": tokens.len(), "max_model_len": MODEL_LEN, "tokens": tokens});
+            let body = json!({"count": tokens.len(), "max_model_len": max_model_len, "tokens": tokens});
             (200, body.to_string().into_bytes())
         }
         Err(error) => (400, error_body(400, "BadRequestError", &error.to_string())),

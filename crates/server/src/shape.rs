@@ -5,6 +5,7 @@
 
 use crate::ask::Ask;
 use crate::fault::{Cuts, Faults, Lines, UsageRule};
+use crate::meta::{MetaLabels, Seen};
 use serde_json::json;
 
 /// Whose bytes.
@@ -18,6 +19,18 @@ pub(crate) enum Shape {
     Generate { incremental: bool },
 }
 
+/// Whose habits an answer follows where the servers differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Dialect {
+    /// What both have in common.
+    #[default]
+    Plain,
+    /// vLLM 0.32.
+    Vllm,
+    /// SGLang 0.5.
+    Sglang,
+}
+
 /// What an answer says about itself besides its tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Labels {
@@ -27,6 +40,7 @@ pub(crate) struct Labels {
     pub(crate) created: u64,
     /// Model name.
     pub(crate) model: String,
+    pub(crate) dialect: Dialect,
 }
 
 /// Writes the events of one answer, in order.
@@ -56,6 +70,13 @@ pub(crate) struct Voice {
     said: u32,
     /// Text said so far, for cumulative frames.
     text: String,
+    dialect: Dialect,
+    /// vLLM: the ids of a chunk's tokens are in it.
+    token_ids: bool,
+    /// What the engine has said about the request so far.
+    pub(crate) seen: Seen,
+    /// A fault: from the first token on, the server's wall clock is off by so much, ns.
+    clock_step: i64,
 }
 
 impl Voice {
@@ -63,10 +84,15 @@ impl Voice {
     pub(crate) fn new(shape: Shape, labels: &Labels, ask: &Ask, faults: &Faults, at_limit: bool) -> Self {
         let native = matches!(shape, Shape::Generate { .. });
         let model = serde_json::Value::from(labels.model.as_str());
-        let (prefix, object, text) = match shape {
-            Shape::Chat => ("chatcmpl-", "chat.completion.chunk", r#""delta":{"content":""#),
-            Shape::Completions => ("cmpl-", "text_completion", r#""text":""#),
-            Shape::Generate { .. } => ("", "", ""),
+        let dialect = labels.dialect;
+        let (prefix, object, text) = match (shape, dialect) {
+            (Shape::Chat, Dialect::Sglang) => {
+                ("", "chat.completion.chunk", r#""delta":{"reasoning_content":null,"content":""#)
+            }
+            (Shape::Chat, _) => ("chatcmpl-", "chat.completion.chunk", r#""delta":{"content":""#),
+            (Shape::Completions, Dialect::Sglang) => ("", "text_completion", r#""text":""#),
+            (Shape::Completions, _) => ("cmpl-", "text_completion", r#""text":""#),
+            (Shape::Generate { .. }, _) => ("", "", ""),
         };
         let id = format!("{prefix}{:016x}", labels.n);
         let frame = format!(r#","object":"{object}","created":{},"model":{model}"#, labels.created);
@@ -85,7 +111,7 @@ impl Voice {
             usage_everywhere: faults.usage == UsageRule::Everywhere || (asked && ask.continuous_usage()),
             usage_on_last: faults.usage == UsageRule::OnLast,
             usage_chunk: asked,
-            empty_finish: faults.empty_finish,
+            empty_finish: faults.empty_finish || (shape == Shape::Chat && dialect == Dialect::Sglang),
             done: !faults.no_done,
             prompt_tokens: ask.prompt_tokens(),
             wrong_usage: faults.wrong_usage,
@@ -93,6 +119,10 @@ impl Voice {
             wide: faults.cuts == Cuts::InsideUtf8,
             said: 0,
             text: String::new(),
+            dialect,
+            token_ids: dialect == Dialect::Vllm && ask.return_token_ids(),
+            seen: Seen::default(),
+            clock_step: faults.clock_step,
         }
     }
 
@@ -103,8 +133,13 @@ impl Voice {
         }
         let usage = if self.usage_everywhere { self.usage() } else { String::new() };
         let (id, frame) = (&self.id, &self.frame);
+        let (thoughts, choice_end, end) = match self.dialect {
+            Dialect::Plain => ("", "", ""),
+            Dialect::Vllm => ("", "", r#","prompt_token_ids":null,"prompt_text":null"#),
+            Dialect::Sglang => (r#""reasoning_content":null,"#, r#","matched_stop":null"#, ""),
+        };
         let json = format!(
-            r#"{{"id":"{id}"{frame},"choices":[{{"index":0,"delta":{{"role":"assistant","content":""}},"logprobs":null,"finish_reason":null}}]{usage}}}"#
+            r#"{{"id":"{id}"{frame},"choices":[{{"index":0,"delta":{{{thoughts}"role":"assistant","content":""}},"logprobs":null,"finish_reason":null{choice_end}}}]{usage}{end}}}"#
         );
         self.event(out, json.as_bytes());
     }
@@ -114,6 +149,7 @@ impl Voice {
     pub(crate) fn tokens(&mut self, out: &mut Vec<u8>, count: u32, last: bool) {
         let mut json = Vec::with_capacity(self.before_text.len() + 256);
         if let Shape::Generate { incremental } = self.shape {
+            let first = self.said == 0;
             if incremental {
                 self.text.clear();
             }
@@ -121,7 +157,7 @@ impl Voice {
                 self.said += 1;
                 self.text.push(letter(self.said, self.wide));
             }
-            self.native_frame(&mut json, last);
+            self.native_frame(&mut json, first, last);
         } else {
             json.extend_from_slice(self.before_text.as_bytes());
             for _ in 0..count {
@@ -129,7 +165,7 @@ impl Voice {
                 json.extend_from_slice(letter(self.said, self.wide).encode_utf8(&mut [0; 4]).as_bytes());
             }
             json.push(b'"');
-            self.close_choice(&mut json, last && !self.empty_finish, last);
+            self.close_choice(&mut json, last && !self.empty_finish, last, count);
         }
         self.event(out, &json);
         if last && self.empty_finish && !matches!(self.shape, Shape::Generate { .. }) {
@@ -137,33 +173,68 @@ impl Voice {
         }
     }
 
-    /// Everything behind the text of an OpenAI chunk.
-    fn close_choice(&self, json: &mut Vec<u8>, finish: bool, last: bool) {
+    /// Everything behind the text of an OpenAI chunk of `count` tokens.
+    fn close_choice(&self, json: &mut Vec<u8>, finish: bool, last: bool, count: u32) {
         if self.shape == Shape::Chat {
             json.push(b'}');
         }
-        json.extend_from_slice(br#","logprobs":null,"finish_reason":"#);
-        if finish {
-            json.extend_from_slice(format!(r#""{}","stop_reason":null}}]"#, self.finish).as_bytes());
-        } else {
-            json.extend_from_slice(b"null}]");
-        }
+        let reason = if finish { format!("\"{}\"", self.finish) } else { "null".to_owned() };
+        let stop = if finish || self.shape == Shape::Completions { r#","stop_reason":null"# } else { "" };
+        let more = match (self.dialect, self.shape) {
+            (Dialect::Plain, _) if finish => r#","stop_reason":null"#.to_owned(),
+            (Dialect::Plain, _) => String::new(),
+            (Dialect::Vllm, Shape::Completions) => {
+                format!(r#"{stop},"prompt_token_ids":null,"token_ids":{}"#, self.ids(count))
+            }
+            (Dialect::Vllm, _) => format!(r#"{stop},"token_ids":{}"#, self.ids(count)),
+            (Dialect::Sglang, _) => r#","matched_stop":null"#.to_owned(),
+        };
+        json.extend_from_slice(format!(r#","logprobs":null,"finish_reason":{reason}{more}}}]"#).as_bytes());
         let on_last = self.usage_on_last && last && (finish || !self.empty_finish);
         if self.usage_everywhere || on_last {
             json.extend_from_slice(self.usage().as_bytes());
+        } else if self.dialect == Dialect::Sglang && self.shape == Shape::Completions {
+            json.extend_from_slice(br#","usage":null"#);
+        }
+        if finish && !self.usage_chunk {
+            json.extend_from_slice(self.fingerprint().as_bytes());
         }
         json.push(b'}');
     }
 
+    /// The ids of the last `count` tokens, if they are wanted.
+    fn ids(&self, count: u32) -> String {
+        if !self.token_ids {
+            return "null".to_owned();
+        }
+        let said = (self.said - count + 1)..=self.said;
+        let ids: Vec<String> = said.map(|i| u32::from(letter(i, self.wide)).to_string()).collect();
+        format!("[{}]", ids.join(","))
+    }
+
+    /// vLLM's mark of its build on the last event with JSON; here it says that the engine is simulated.
+    fn fingerprint(&self) -> &'static str {
+        match self.dialect {
+            Dialect::Vllm => {
+                concat!(r#","system_fingerprint":"goodput-sim-"#, env!("CARGO_PKG_VERSION"), "\"")
+            }
+            Dialect::Plain | Dialect::Sglang => "",
+        }
+    }
+
     fn finish_chunk(&self, out: &mut Vec<u8>) {
         let (id, frame) = (&self.id, &self.frame);
-        let nothing = if self.shape == Shape::Chat { r#""delta":{"# } else { r#""text":"""# };
+        let nothing = match (self.shape, self.dialect) {
+            (Shape::Chat, Dialect::Sglang) => r#""delta":{"reasoning_content":null"#,
+            (Shape::Chat, _) => r#""delta":{"#,
+            _ => r#""text":"""#,
+        };
         let mut json = format!(r#"{{"id":"{id}"{frame},"choices":[{{"index":0,{nothing}"#).into_bytes();
-        self.close_choice(&mut json, true, true);
+        self.close_choice(&mut json, true, true, 0);
         self.event(out, &json);
     }
 
-    fn native_frame(&self, json: &mut Vec<u8>, last: bool) {
+    fn native_frame(&self, json: &mut Vec<u8>, first: bool, last: bool) {
         let finish = if last {
             format!(r#"{{"type":"{}","length":{}}}"#, self.finish, self.said)
         } else {
@@ -177,6 +248,19 @@ impl Voice {
             json.extend_from_slice(format!("{comma}{byte}").as_bytes());
         }
         let (id, prompt, completion) = (&self.id, self.prompt_tokens, self.claimed());
+        if self.dialect == Dialect::Sglang {
+            let meta = self.seen.meta_info(&MetaLabels {
+                id,
+                finish: &finish,
+                prompt_tokens: prompt,
+                completion_tokens: completion,
+                first,
+                last,
+                clock_step: self.clock_step,
+            });
+            json.extend_from_slice(format!(r#"],"meta_info":{meta}}}"#).as_bytes());
+            return;
+        }
         json.extend_from_slice(
             format!(
                 r#"],"meta_info":{{"id":"{id}","finish_reason":{finish},"prompt_tokens":{prompt},"completion_tokens":{completion},"cached_tokens":0}}}}"#
@@ -189,7 +273,8 @@ impl Voice {
     pub(crate) fn ending(&self, out: &mut Vec<u8>) {
         if self.usage_chunk {
             let (id, frame, usage) = (&self.id, &self.frame, self.usage());
-            self.event(out, format!(r#"{{"id":"{id}"{frame},"choices":[]{usage}}}"#).as_bytes());
+            let end = self.fingerprint();
+            self.event(out, format!(r#"{{"id":"{id}"{frame},"choices":[]{usage}{end}}}"#).as_bytes());
         }
         if self.done {
             self.event(out, b"[DONE]");
@@ -197,8 +282,8 @@ impl Voice {
     }
 
     /// Appends an error object inside the stream and `[DONE]`.
-    pub(crate) fn error(&self, out: &mut Vec<u8>) {
-        self.event(out, &error_body(500, "InternalServerError", "the engine failed (injected fault)"));
+    pub(crate) fn error(&self, out: &mut Vec<u8>, (code, kind, message): (u16, &str, &str)) {
+        self.event(out, &error_body(code, kind, message));
         if self.done {
             self.event(out, b"[DONE]");
         }
@@ -208,20 +293,23 @@ impl Voice {
     pub(crate) fn whole(&mut self, tokens: u32) -> Vec<u8> {
         self.said = tokens;
         let text: String = (1..=tokens).map(|i| letter(i, self.wide)).collect();
+        if let Shape::Generate { .. } = self.shape {
+            self.text = text;
+            let mut body = Vec::new();
+            self.native_frame(&mut body, true, true);
+            return body;
+        }
+        let stop = if self.dialect == Dialect::Sglang { "matched_stop" } else { "stop_reason" };
         let choice = match self.shape {
             Shape::Chat => json!({"index": 0, "message": {"role": "assistant", "content": text},
-                                  "logprobs": null, "finish_reason": self.finish, "stop_reason": null}),
-            Shape::Completions => json!({"index": 0, "text": text, "logprobs": null,
-                                         "finish_reason": self.finish, "stop_reason": null}),
-            Shape::Generate { .. } => {
-                self.text = text;
-                let mut body = Vec::new();
-                self.native_frame(&mut body, true);
-                return body;
+                                  "logprobs": null, "finish_reason": self.finish, stop: null}),
+            _ => {
+                json!({"index": 0, "text": text, "logprobs": null, "finish_reason": self.finish, stop: null})
             }
         };
         let frame = self.frame.replace("chat.completion.chunk", "chat.completion");
-        format!(r#"{{"id":"{}"{frame},"choices":[{choice}]{}}}"#, self.id, self.usage()).into_bytes()
+        let (id, usage, end) = (&self.id, self.usage(), self.fingerprint());
+        format!(r#"{{"id":"{id}"{frame},"choices":[{choice}]{usage}{end}}}"#).into_bytes()
     }
 
     fn claimed(&self) -> i64 {
@@ -231,9 +319,35 @@ impl Voice {
     fn usage(&self) -> String {
         let (prompt, completion) = (self.prompt_tokens, self.claimed());
         let total = i128::from(prompt) + i128::from(completion);
+        let details = match (self.dialect, self.seen.cached_tokens) {
+            (Dialect::Plain, _) | (Dialect::Vllm, 0) => String::new(),
+            (Dialect::Vllm, cached) => format!(r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#),
+            // SGLang's completions leave out what is null, and its chat does not.
+            (Dialect::Sglang, 0) if self.shape == Shape::Chat => {
+                r#","prompt_tokens_details":null,"reasoning_tokens":0,"completion_tokens_details":null"#
+                    .to_owned()
+            }
+            (Dialect::Sglang, 0) => r#","reasoning_tokens":0"#.to_owned(),
+            (Dialect::Sglang, cached) => {
+                format!(r#","prompt_tokens_details":{{"cached_tokens":{cached}}},"reasoning_tokens":0"#)
+            }
+        };
         format!(
-            r#","usage":{{"prompt_tokens":{prompt},"total_tokens":{total},"completion_tokens":{completion}}}"#
+            r#","usage":{{"prompt_tokens":{prompt},"total_tokens":{total},"completion_tokens":{completion}{details}}}"#
         )
+    }
+
+    /// Appends SGLang's frame of a request that its scheduler turned away, and `[DONE]`.
+    pub(crate) fn abort(&self, out: &mut Vec<u8>, (code, message): (u16, &str)) {
+        let (id, prompt) = (&self.id, self.prompt_tokens);
+        let reason = json!({"type": "abort", "message": message, "status_code": code});
+        let frame = format!(
+            r#"{{"text":"","output_ids":[],"meta_info":{{"id":"{id}","finish_reason":{reason},"prompt_tokens":{prompt},"weight_version":"default","completion_tokens":0,"cached_tokens":0}}}}"#
+        );
+        self.event(out, frame.as_bytes());
+        if self.done {
+            self.event(out, b"[DONE]");
+        }
     }
 
     fn event(&self, out: &mut Vec<u8>, data: &[u8]) {
@@ -272,7 +386,7 @@ mod tests {
     use serde_json::Value;
 
     fn voice(shape: Shape, body: &str, faults: &str) -> Voice {
-        let labels = Labels { n: 7, created: 9, model: "m\"x".to_owned() };
+        let labels = Labels { n: 7, created: 9, model: "m\"x".to_owned(), dialect: Dialect::Plain };
         let faults = Faults::draw(&parse_rules(faults).unwrap(), Seed(0), 7);
         Voice::new(shape, &labels, &Ask::read(body.as_bytes()).unwrap(), &faults, true)
     }

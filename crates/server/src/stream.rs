@@ -69,7 +69,7 @@ impl Stream {
     pub(crate) fn break_off(&self, out: &mut Vec<u8>) {
         if let Some((_, Break::Error)) = self.break_after {
             let mut event = Vec::new();
-            self.voice.error(&mut event);
+            self.voice.error(&mut event, (500, "InternalServerError", "the engine failed (injected fault)"));
             self.frame(&event, out);
         }
         if matches!(self.break_after, Some((_, Break::Error | Break::Close))) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The server's own account since its start or the last reset. The JSON keys are the field names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
-    /// `fixed` or `script`.
+    /// `fixed`, `script` or `engine`.
     pub mode: String,
     /// How far the wall clock was set during the run, ns; Unix times below hold only if this is about zero.
     pub wall_step_ns: i64,
@@ -38,6 +38,38 @@ pub struct Truth {
     /// Write of a chunk minus its due time, us: the server's own error, which is in the figures above except the due
     /// ones.
     pub lateness_us: Spread,
+    /// What the simulated engine counted since it began; a reset does not touch it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineAccount>,
+}
+
+/// The simulated engine's own sums over its replicas, and its state now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EngineAccount {
+    /// Requests that got all their tokens.
+    pub finished: u64,
+    /// Requests given up by their client.
+    pub cancelled: u64,
+    /// Requests turned away.
+    pub rejected: u64,
+    /// Preemptions.
+    pub preemptions: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Prompt tokens computed, recomputed ones among them.
+    pub prefill_tokens: u64,
+    /// Tokens generated.
+    pub generated_tokens: u64,
+    /// Prompt tokens looked up in the prefix cache.
+    pub prefix_queried_tokens: u64,
+    /// Those of them that were found.
+    pub prefix_hit_tokens: u64,
+    /// Requests that run now.
+    pub running: u32,
+    /// Requests that wait now.
+    pub waiting: u32,
+    /// KV blocks in use now.
+    pub kv_blocks_used: u32,
 }
 
 /// Connections.

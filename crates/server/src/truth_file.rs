@@ -38,6 +38,31 @@ pub struct TruthLine {
     pub written_ns: Vec<u64>,
     /// The tokens it carried.
     pub chunk_tokens: Vec<u32>,
+    /// What happened to it inside the simulated engine, if it was served by one to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineInstants>,
+}
+
+/// A request inside the simulated engine. Instants are ns after the request's arrival at the server, on the server's
+/// clock: at `--speed 10` a step of 20 ms takes 2 ms of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineInstants {
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Those of them that were found in the prefix cache when it was first taken up.
+    pub cached_tokens: u32,
+    /// How often it lost its KV cache.
+    pub preemptions: u32,
+    /// When it reached the engine: at once, unless the engine had passed that instant already.
+    pub arrived_ns: u64,
+    /// When it entered the waiting queue.
+    pub queued_ns: u64,
+    /// When a step first took it up.
+    pub admitted_ns: Option<u64>,
+    /// The end of the step that completed its prompt and gave the first token.
+    pub prefilled_ns: Option<u64>,
+    /// When it left the engine.
+    pub finished_ns: u64,
 }
 
 /// How a request ended.
