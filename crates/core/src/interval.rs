@@ -14,6 +14,7 @@
 use crate::metric::Sample;
 use crate::time::Nanos;
 use goodput_stats::{Blocks, Method, Resampling, Samples, Sorted};
+use std::rc::Rc;
 
 /// Confidence of every interval.
 pub(crate) const CONFIDENCE: f64 = 0.95;
@@ -115,24 +116,28 @@ impl Gathering {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
     pub(crate) fn freeze(self) -> Gathered {
         // In vain: blocks were asked for and there are too few of them.
         let in_vain = self.blocks.as_ref().is_some_and(|blocks| blocks.occupied() < LEAST_BLOCKS);
         Gathered {
-            sorted: self.samples.freeze(),
-            blocks: self.blocks.filter(|_| !in_vain),
+            sorted: Rc::new(self.samples.freeze()),
+            blocks: self.blocks.filter(|_| !in_vain).map(Rc::new),
             undefined: self.undefined,
             taken_as_independent: in_vain || self.sample != Sample::Request,
         }
     }
 }
 
-/// The samples of one metric, complete.
+/// The samples of one metric, complete. A clone shares them.
 #[derive(Debug, Clone)]
 pub(crate) struct Gathered {
-    pub(crate) sorted: Sorted,
+    pub(crate) sorted: Rc<Sorted>,
     pub(crate) undefined: u64,
-    blocks: Option<Blocks>,
+    blocks: Option<Rc<Blocks>>,
     /// Whether order statistics need the remark that the samples are not known to be independent.
     taken_as_independent: bool,
 }

@@ -3,8 +3,8 @@
 //! The bins cover zero and the values from 2^-20 to 2^44, which in milliseconds is a nanosecond to half a million
 //! years. What else there is has no place here and is for the caller to keep.
 //!
-//! Memory: 8 bytes a bin that can be, 16 MB with 15 bits of fraction; of the operating system it takes only the pages
-//! that were counted in.
+//! Memory: 8 bytes a bin of the doublings between the smallest and the largest value that came, at most 16 MB with 15
+//! bits of fraction.
 
 use crate::table::Entry;
 
@@ -16,7 +16,7 @@ const FRACTION_BITS: u32 = 52;
 /// The exponent field of 2^-20, where the bins begin.
 const FIRST_OCTAVE: u64 = 1023 - 20;
 /// Doublings that they cover.
-const OCTAVES: usize = 64;
+const OCTAVES: u64 = 64;
 
 /// Bins of the keys without their lowest bits.
 #[derive(Debug, Clone)]
@@ -26,9 +26,8 @@ pub(crate) struct Bins {
     zeros: u64,
     /// The first bin's key without its dropped bits.
     first: u64,
+    /// Whole octaves, from the lowest to the highest that have samples.
     counts: Vec<u64>,
-    /// The first and the last bin that have samples, once there are any.
-    span: Option<(usize, usize)>,
     /// Bins that have samples, that of zero included.
     used: usize,
 }
@@ -36,13 +35,11 @@ pub(crate) struct Bins {
 impl Bins {
     /// No samples; `None` where so many bits are dropped that an octave has no bin of its own.
     pub(crate) fn new(dropped_bits: u32) -> Option<Self> {
-        let fraction = FRACTION_BITS.checked_sub(dropped_bits)?;
-        Some(Self {
+        (dropped_bits <= FRACTION_BITS).then_some(Self {
             dropped_bits,
             zeros: 0,
-            first: (ZERO | FIRST_OCTAVE << FRACTION_BITS) >> dropped_bits,
-            counts: vec![0; OCTAVES << fraction],
-            span: None,
+            first: 0,
+            counts: Vec::new(),
             used: 0,
         })
     }
@@ -50,20 +47,38 @@ impl Bins {
     /// Adds to the count of a key's bin. `false` if there is no bin for it.
     pub(crate) fn add(&mut self, Entry { key, count }: Entry) -> bool {
         let bin = key >> self.dropped_bits;
-        let place = bin.wrapping_sub(self.first) as usize;
-        if let Some(counted) = self.counts.get_mut(place) {
+        if let Some(counted) = self.counts.get_mut(bin.wrapping_sub(self.first) as usize) {
+            self.used += usize::from(*counted == 0);
             *counted += count;
-            if *counted == count {
-                self.used += 1;
-                let (low, high) = self.span.unwrap_or((place, place));
-                self.span = Some((low.min(place), high.max(place)));
-            }
         } else if bin == ZERO >> self.dropped_bits {
             self.used += usize::from(self.zeros == 0);
             self.zeros += count;
+        } else if self.make_room(bin) {
+            return self.add(Entry { key, count });
         } else {
             return false;
         }
+        true
+    }
+
+    /// Takes in the octave of a bin. `false` if it is none of those that can be.
+    fn make_room(&mut self, bin: u64) -> bool {
+        let octave = 1 << (FRACTION_BITS - self.dropped_bits);
+        let lowest = (ZERO | FIRST_OCTAVE << FRACTION_BITS) >> self.dropped_bits;
+        if !(lowest..lowest + OCTAVES * octave).contains(&bin) {
+            return false;
+        }
+        let start = bin - bin % octave;
+        if self.counts.is_empty() {
+            self.first = start;
+        }
+        if start < self.first {
+            let missing = (self.first - start) as usize;
+            self.counts.splice(0..0, std::iter::repeat_n(0, missing));
+            self.first = start;
+        }
+        let end = (start + octave - self.first) as usize;
+        self.counts.resize(self.counts.len().max(end), 0);
         true
     }
 
@@ -75,18 +90,9 @@ impl Bins {
         while self.dropped_bits < dropped_bits {
             self.dropped_bits += 1;
             self.first /= 2;
-            self.used = usize::from(self.zeros > 0);
-            self.span = self.span.map(|(low, high)| (low / 2, high / 2));
-            let (low, high) = self.span.unwrap_or((1, 0));
-            for place in low..=high {
-                // Both halves are at or behind the place, so nothing is read that has been written.
-                let halves = self.counts[2 * place] + self.counts[2 * place + 1];
-                (self.counts[2 * place], self.counts[2 * place + 1]) = (0, 0);
-                self.counts[place] = halves;
-                self.used += usize::from(halves > 0);
-            }
-            self.counts.truncate(self.counts.len() / 2);
+            self.counts = self.counts.chunks_exact(2).map(|halves| halves[0] + halves[1]).collect();
         }
+        self.used = usize::from(self.zeros > 0) + self.counts.iter().filter(|count| **count > 0).count();
         true
     }
 
@@ -97,12 +103,8 @@ impl Bins {
 
     /// Every bin that has samples, as its smallest key and its count, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Entry> {
-        let entry = |(place, count): (usize, u64)| Entry {
-            key: (self.first + place as u64) << self.dropped_bits,
-            count,
-        };
-        let span = self.span.into_iter().flat_map(|(low, high)| low..=high);
-        let rest = span.map(|place| (place, self.counts[place])).map(entry);
+        let bins = (self.first..).zip(&self.counts);
+        let rest = bins.map(|(bin, count)| Entry { key: bin << self.dropped_bits, count: *count });
         std::iter::once(Entry { key: ZERO, count: self.zeros }).chain(rest).filter(|entry| entry.count > 0)
     }
 }

@@ -313,11 +313,7 @@ impl<'a> Pools<'a> {
     }
 
     pub(super) fn finish(mut self, request: &SummaryRequest<'_>, seconds: Option<f64>) -> Pooled {
-        for metric in [Metric::Itl, Metric::ChunkGap] {
-            self.gatherings[metric as usize].merge(&self.both);
-        }
-        drop(self.both);
-        let gathered: Vec<Gathered> = self.gatherings.into_iter().map(Gathering::freeze).collect();
+        let gathered = gathered(self.gatherings, self.both);
         let metrics = METRICS
             .iter()
             .map(|d| (d, &gathered[d.metric as usize]))
@@ -345,6 +341,25 @@ impl<'a> Pools<'a> {
             reading: self.reading.finish(),
         }
     }
+}
+
+/// The samples of every metric, of which ITL and chunk gap are one and the same where all of them are `both`.
+fn gathered(mut gatherings: Vec<Gathering>, both: Gathering) -> Vec<Gathered> {
+    let twins = [Metric::Itl as usize, Metric::ChunkGap as usize];
+    let are_one = twins.iter().all(|metric| gatherings[*metric].is_empty());
+    if !are_one {
+        twins.iter().for_each(|metric| gatherings[*metric].merge(&both));
+    }
+    let mut gathered: Vec<Gathered> = gatherings.into_iter().map(Gathering::freeze).collect();
+    if are_one {
+        let both = both.freeze();
+        for metric in twins {
+            let undefined = gathered[metric].undefined;
+            gathered[metric] = both.clone();
+            gathered[metric].undefined = undefined;
+        }
+    }
+    gathered
 }
 
 /// Whether a metric is listed: the main ones always, the others where they say something.
