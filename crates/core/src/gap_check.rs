@@ -130,11 +130,9 @@ fn against_law(gaps: &[f64], law: GapLaw, resolution: f64) -> Option<KsTest> {
 
 fn off_the_law(ks: KsTest) -> Option<String> {
     let KsTest { statistic, p_value } = ks;
-    (p_value < EACH).then(|| {
-        format!(
-            "the gaps are off the law by {statistic:.4} (Kolmogorov-Smirnov), which has p = {p_value:.1e}"
-        )
-    })
+    let p = if p_value < 1e-15 { "p < 1e-15".to_owned() } else { format!("p = {p_value:.1e}") };
+    (p_value < EACH)
+        .then(|| format!("the gaps are off the law by {statistic:.4} (Kolmogorov-Smirnov), which has {p}"))
 }
 
 fn uneven(cv: f64, largest: f64) -> String {

@@ -24,6 +24,10 @@ fn a_queue_comes_with_its_theory() {
     assert!((theory("attainment") - 0.362_372).abs() < 5e-7);
     assert!((theory("goodput") - 3.442_533).abs() < 5e-6);
     assert_eq!(figure(&json, "/little_ratio"), 1.0);
+    for name in ["attainment", "goodput"] {
+        let of = |key: &str| figure(shown(&json, name), key);
+        assert!(of("/low") < of("/simulated") && of("/simulated") < of("/high"), "{name}");
+    }
     let summary = &json["summary"];
     assert_eq!((figure(summary, "/counts/ok"), figure(summary, "/counts/warmup")), (3_000.0, 300.0));
     let same = |name: &str, pointer: &str| {

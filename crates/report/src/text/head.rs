@@ -118,7 +118,8 @@ fn load(s: &Summary) -> String {
 /// The verdict on the gaps with the figures it rests on.
 fn gaps_line(gaps: &GapCheck) -> String {
     let ks = gaps.ks_p.map(|p| format!("KS p = {}", figure(p)));
-    let cv = format!("CV {}, asked {}", figure(gaps.cv), given(gaps.asked_cv));
+    let asked = if gaps.asked_cv.fract() == 0.0 { given(gaps.asked_cv) } else { figure(gaps.asked_cv) };
+    let cv = format!("CV {}, asked {asked}", figure(gaps.cv));
     let dispersion = gaps.dispersion.zip(gaps.dispersion_low).zip(gaps.dispersion_high);
     let dispersion = dispersion.map(|((index, low), high)| {
         format!("dispersion {}, allowed {} to {}", figure(index), figure(low), figure(high))

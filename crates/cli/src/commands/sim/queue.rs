@@ -51,7 +51,7 @@ pub(crate) fn run(args: &SimQueueArgs, printer: Printer) -> Result<Exit, Failure
     let run = queue.run()?;
     let seen = Seen::of(&run, queue.requests).map_err(|e| Failure::input(e.to_string()))?;
     let summary = summary(&run, &queue, slo.as_ref())?;
-    let report = page::Report::new(&queue, &theory, &seen, summary);
+    let report = page::Report::new(&queue, &theory, &seen, summary, slo.as_ref());
     if args.json {
         printer.result(to_json(&report)?);
     } else {

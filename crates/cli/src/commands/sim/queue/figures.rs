@@ -1,5 +1,6 @@
 //! What was seen of the queue, request by request, with intervals that know that requests remember each other.
 
+use goodput_core::metric::Metric;
 use goodput_core::time::Nanos;
 use goodput_core::timeline::{Phase, Timeline};
 use goodput_drive::queue_server::{QueueRun, QueueRunError};
@@ -60,6 +61,16 @@ impl Seen {
     /// The share of requests that had to wait.
     pub(super) fn p_wait(&self) -> Mean {
         mean(&self.wait.iter().map(|wait| f64::from(u8::from(*wait > 0.0))).collect::<Vec<_>>())
+    }
+
+    /// The share of requests whose wait (TTFT) or residence (E2E) is within `limit_s`; `None` for other metrics.
+    pub(super) fn share_within(&self, metric: Metric, limit_s: f64) -> Option<Mean> {
+        let series = match metric {
+            Metric::Ttft => &self.wait,
+            Metric::E2e => &self.residence,
+            _ => return None,
+        };
+        Some(mean(&series.iter().map(|t| f64::from(u8::from(*t <= limit_s))).collect::<Vec<_>>()))
     }
 
     /// Little's law between two accounts of the same requests: time in the system as the client saw it (lambda W) over

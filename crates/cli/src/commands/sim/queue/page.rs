@@ -2,7 +2,8 @@
 
 use super::Queue;
 use super::figures::{METHOD, Mean, Seen};
-use super::theory::Theory;
+use super::theory::{Theory, one_limit};
+use goodput_core::slo::Slo;
 use goodput_core::summary::{Quantile, Summary};
 use goodput_report::{count, figure, paragraph, table};
 use serde::Serialize;
@@ -59,7 +60,14 @@ struct Figure {
 }
 
 impl Report {
-    pub(super) fn new(queue: &Queue, theory: &Theory, seen: &Seen, summary: Summary) -> Self {
+    pub(super) fn new(
+        queue: &Queue,
+        theory: &Theory,
+        seen: &Seen,
+        summary: Summary,
+        slo: Option<&Slo>,
+    ) -> Self {
+        let within = slo.and_then(one_limit).and_then(|(metric, limit)| seen.share_within(metric, limit));
         Self {
             simulated: true,
             queue: Described {
@@ -77,7 +85,7 @@ impl Report {
             warmup: queue.warmup,
             seed: queue.seed.0,
             virtual_s: seen.end.as_secs_f64(),
-            figures: figures(queue, theory, seen, &summary),
+            figures: figures(queue, theory, seen, &summary, within),
             little_ratio: seen.little_ratio(),
             summary,
         }
@@ -117,6 +125,18 @@ impl Figure {
         }
     }
 
+    /// As the summary has it, with the ends of an interval of batch means.
+    fn counted(self, value: Option<f64>, ends: Option<(f64, f64)>) -> Self {
+        let method = ends.map(|_| METHOD.to_owned());
+        Self {
+            simulated: value,
+            low: ends.map(|(low, _)| low),
+            high: ends.map(|(_, high)| high),
+            method,
+            ..self
+        }
+    }
+
     /// As the summary has it.
     fn percentile(self, quantile: Option<&Quantile>) -> Self {
         let Some(q) = quantile else { return self };
@@ -124,7 +144,14 @@ impl Figure {
     }
 }
 
-fn figures(queue: &Queue, theory: &Theory, seen: &Seen, summary: &Summary) -> Vec<Figure> {
+/// `within` is the share within the SLO's one limit, where it is such a one.
+fn figures(
+    queue: &Queue,
+    theory: &Theory,
+    seen: &Seen,
+    summary: &Summary,
+    within: Option<Mean>,
+) -> Vec<Figure> {
     let ms = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e3);
     let source = theory.source;
     let residence = theory.mean_wait.map(|wait| wait + queue.service.as_secs_f64());
@@ -151,14 +178,20 @@ fn figures(queue: &Queue, theory: &Theory, seen: &Seen, summary: &Summary) -> Ve
     }
     if let Some(goodput) = &summary.goodput {
         let rate = theory.attainment.map(|share| share * queue.rate);
-        figures.push(Figure {
-            simulated: goodput.attainment.value,
-            ..Figure::new("attainment", "share").exact(theory.attainment, source)
-        });
-        figures.push(Figure {
-            simulated: goodput.request_per_s,
-            ..Figure::new("goodput", "requests/s").exact(rate, source)
-        });
+        let interval = |scale: Option<f64>| {
+            let ends = within.and_then(|within| within.interval).zip(scale);
+            ends.map(|(interval, scale)| (interval.low * scale, interval.high * scale))
+        };
+        figures.push(
+            Figure::new("attainment", "share")
+                .exact(theory.attainment, source)
+                .counted(goodput.attainment.value, interval(Some(1.0))),
+        );
+        figures.push(
+            Figure::new("goodput", "requests/s")
+                .exact(rate, source)
+                .counted(goodput.request_per_s, interval(summary.throughput.requests_per_s)),
+        );
     }
     figures
 }

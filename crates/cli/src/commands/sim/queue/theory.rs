@@ -108,14 +108,19 @@ fn notation(queue: &Queue) -> String {
     format!("{arrivals}/{service}/{}", queue.servers)
 }
 
-fn attainment(tails: &dyn Tails, slo: &Slo) -> Option<f64> {
+/// The metric and the limit, in seconds, of an SLO that is one per-request objective on the wait or the residence: what
+/// theory can speak of.
+pub(super) fn one_limit(slo: &Slo) -> Option<(Metric, f64)> {
     let [objective] = slo.objectives.as_slice() else { return None };
-    let limit = objective.limit / 1e3;
-    match (objective.metric, objective.target) {
-        (Metric::E2e, Target::PerRequest) => Some(1.0 - tails.residence_tail(limit)),
-        (Metric::Ttft, Target::PerRequest) => Some(1.0 - tails.wait_tail(limit)),
-        _ => None,
-    }
+    let known =
+        matches!(objective.metric, Metric::E2e | Metric::Ttft) && objective.target == Target::PerRequest;
+    known.then_some((objective.metric, objective.limit / 1e3))
+}
+
+fn attainment(tails: &dyn Tails, slo: &Slo) -> Option<f64> {
+    let (metric, limit) = one_limit(slo)?;
+    let beyond = if metric == Metric::E2e { tails.residence_tail(limit) } else { tails.wait_tail(limit) };
+    Some(1.0 - beyond)
 }
 
 #[cfg(test)]
