@@ -4,10 +4,12 @@
 mod engine;
 mod queue;
 mod selfcheck;
+mod serve;
 
 pub(crate) use engine::{EngineArgs, SimProfilesArgs, SimRunArgs};
 pub(crate) use queue::{QueueLawArg, ServiceLawArg, SimQueueArgs};
 pub(crate) use selfcheck::SelfcheckArgs;
+pub(crate) use serve::SimServeArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use goodput_core::plan::{HttpVersion, Protocol, SharegptFilter};
@@ -354,6 +356,9 @@ pub(crate) enum SimCommand {
     /// run directory and report as `goodput run`, the same bytes for the same arguments.
     #[command(after_help = SIM_RUN_EXAMPLES)]
     Run(Box<SimRunArgs>),
+    /// The simulated engine on a port: the routes, streams and metrics page of vLLM or SGLang, at the times of a model.
+    #[command(after_help = serve::SIM_SERVE_EXAMPLES)]
+    Serve(Box<SimServeArgs>),
     /// The shipped profiles of the simulated engine, with the source of every constant.
     Profiles(SimProfilesArgs),
     /// A textbook queue in virtual time, with theory beside what is seen.

@@ -1,9 +1,10 @@
 //! `goodput sim`: the built-in exact server on a port of your choice (`fixed`, `script`), the simulated engine in virtual
-//! time (`run`, `profiles`), and a textbook queue in virtual time (`queue`).
+//! time (`run`, `profiles`) or on a port (`serve`), and a textbook queue in virtual time (`queue`).
 
 mod engine;
 mod profiles;
 mod queue;
+mod serve;
 mod virtual_record;
 mod virtual_run;
 
@@ -33,6 +34,7 @@ pub(crate) fn run(command: SimCommand, printer: Printer) -> Result<Exit, Failure
             listen(service, &args.listen, printer)
         }
         SimCommand::Run(args) => virtual_run::run(&args, printer),
+        SimCommand::Serve(args) => serve::run(&args, printer),
         SimCommand::Profiles(args) => profiles::run(&args, printer),
         SimCommand::Queue(args) => queue::run(&args, printer),
     }

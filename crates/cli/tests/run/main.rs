@@ -16,4 +16,5 @@ mod selfcheck;
 mod showing;
 mod sim;
 mod sim_run;
+mod sim_serve;
 mod truth;
