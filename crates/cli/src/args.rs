@@ -285,8 +285,8 @@ pub(crate) struct ReadingArgs {
     /// requests that are close in time as independent [default: order for requests, blocks for gaps and tokens].
     #[arg(long, value_enum, value_name = "order|blocks")]
     pub(crate) intervals: Option<IntervalsArg>,
-    /// Hold the run against the server's own record of it, as `goodput sim fixed --truth FILE` writes one, and say how
-    /// far this client's figures are off.
+    /// Hold the run against the server's own record of it, as `goodput sim fixed` or `sim serve` with --truth FILE writes
+    /// one, and say how far this client's figures are off.
     #[arg(long, value_name = "FILE")]
     pub(crate) truth: Option<PathBuf>,
 }

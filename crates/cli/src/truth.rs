@@ -29,7 +29,7 @@ impl TruthFile {
     pub(crate) fn open(path: &Path, fresh: bool) -> Result<Self, Failure> {
         File::open(path).map_err(|e| {
             Failure::input(format!("--truth: cannot read {}: {e}", path.display())).hint(
-                "`goodput sim fixed --truth FILE` writes one, and has to run before the run that is held against it",
+                "`goodput sim fixed` or `sim serve` with --truth FILE writes one, and has to run before the run that is held against it",
             )
         })?;
         let patience = if fresh { PATIENCE } else { Duration::ZERO };

@@ -1,15 +1,17 @@
-//! An HTTP server whose timing is known: exact timing (`goodput sim fixed`) and byte scripts (`goodput sim script`).
+//! An HTTP server whose timing is known: exact timing (`goodput sim fixed`), byte scripts (`goodput sim script`), and the
+//! simulated engine in real time (`goodput sim serve`).
 //!
 //! It is the ground truth that clients are measured against, so it is built to be exact and to know its own error:
 //! one thread, one poll, a nanosecond alarm, absolute deadlines, one write per timed chunk. A request's clock
 //! starts when the kernel received its last byte, and the time of a chunk is taken right before the write that hands
-//! its last byte over. It never judges a client, and it is not an engine: there is no model of load here except a
-//! number of slots.
+//! its last byte over. It never judges a client, and it models no load except by a number of slots: what an engine does
+//! is `goodput-model`'s.
 //!
 //! # Routes
 //!
 //! `POST /v1/chat/completions`, `/v1/completions`, `/generate`, `/tokenize`; `GET /v1/models`, `/health`, `/version`,
-//! `/truth`, `/truth/arrivals`; `GET` or `POST /truth/reset`. In script mode every other request plays a script.
+//! `/truth`, `/truth/arrivals`; `GET` or `POST /truth/reset`. In script mode every other request plays a script. The
+//! simulated engine serves the routes of vLLM or SGLang besides.
 //! `GET /truth` is a [`truth::Truth`] as JSON, `GET /truth/arrivals` a [`truth::Instants`]; their fields are the keys.
 //!
 //! # The truth file

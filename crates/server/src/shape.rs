@@ -73,6 +73,8 @@ pub(crate) struct Voice {
     dialect: Dialect,
     /// vLLM: the ids of a chunk's tokens are in it.
     token_ids: bool,
+    /// vLLM: the ids of the prompt as JSON, or `null`; they come with the first event.
+    pub(crate) prompt_ids: String,
     /// What the engine has said about the request so far.
     pub(crate) seen: Seen,
     /// A fault: from the first token on, the server's wall clock is off by so much, ns.
@@ -121,6 +123,7 @@ impl Voice {
             text: String::new(),
             dialect,
             token_ids: dialect == Dialect::Vllm && ask.return_token_ids(),
+            prompt_ids: "null".to_owned(),
             seen: Seen::default(),
             clock_step: faults.clock_step,
         }
@@ -131,12 +134,14 @@ impl Voice {
         if self.shape != Shape::Chat {
             return;
         }
-        let usage = if self.usage_everywhere { self.usage() } else { String::new() };
+        let usage = if self.usage_on(false) { self.usage(true) } else { String::new() };
         let (id, frame) = (&self.id, &self.frame);
         let (thoughts, choice_end, end) = match self.dialect {
-            Dialect::Plain => ("", "", ""),
-            Dialect::Vllm => ("", "", r#","prompt_token_ids":null,"prompt_text":null"#),
-            Dialect::Sglang => (r#""reasoning_content":null,"#, r#","matched_stop":null"#, ""),
+            Dialect::Plain => ("", "", String::new()),
+            Dialect::Vllm => {
+                ("", "", format!(r#","prompt_token_ids":{},"prompt_text":null"#, self.prompt_ids))
+            }
+            Dialect::Sglang => (r#""reasoning_content":null,"#, r#","matched_stop":null"#, String::new()),
         };
         let json = format!(
             r#"{{"id":"{id}"{frame},"choices":[{{"index":0,"delta":{{{thoughts}"role":"assistant","content":""}},"logprobs":null,"finish_reason":null{choice_end}}}]{usage}{end}}}"#
@@ -184,15 +189,16 @@ impl Voice {
             (Dialect::Plain, _) if finish => r#","stop_reason":null"#.to_owned(),
             (Dialect::Plain, _) => String::new(),
             (Dialect::Vllm, Shape::Completions) => {
-                format!(r#"{stop},"prompt_token_ids":null,"token_ids":{}"#, self.ids(count))
+                let prompt = if self.said == count { self.prompt_ids.as_str() } else { "null" };
+                format!(r#"{stop},"prompt_token_ids":{prompt},"token_ids":{}"#, self.ids(count))
             }
             (Dialect::Vllm, _) => format!(r#"{stop},"token_ids":{}"#, self.ids(count)),
             (Dialect::Sglang, _) => r#","matched_stop":null"#.to_owned(),
         };
         json.extend_from_slice(format!(r#","logprobs":null,"finish_reason":{reason}{more}}}]"#).as_bytes());
         let on_last = self.usage_on_last && last && (finish || !self.empty_finish);
-        if self.usage_everywhere || on_last {
-            json.extend_from_slice(self.usage().as_bytes());
+        if self.usage_on(count > 0) || on_last {
+            json.extend_from_slice(self.usage(true).as_bytes());
         } else if self.dialect == Dialect::Sglang && self.shape == Shape::Completions {
             json.extend_from_slice(br#","usage":null"#);
         }
@@ -200,6 +206,11 @@ impl Voice {
             json.extend_from_slice(self.fingerprint().as_bytes());
         }
         json.push(b'}');
+    }
+
+    /// Whether a chunk, with tokens or without, carries usage. SGLang's chat has none on chunks without.
+    fn usage_on(&self, tokens: bool) -> bool {
+        self.usage_everywhere && (tokens || self.dialect != Dialect::Sglang)
     }
 
     /// The ids of the last `count` tokens, if they are wanted.
@@ -272,7 +283,7 @@ impl Voice {
     /// Appends what follows the last token: the usage chunk and `[DONE]`.
     pub(crate) fn ending(&self, out: &mut Vec<u8>) {
         if self.usage_chunk {
-            let (id, frame, usage) = (&self.id, &self.frame, self.usage());
+            let (id, frame, usage) = (&self.id, &self.frame, self.usage(false));
             let end = self.fingerprint();
             self.event(out, format!(r#"{{"id":"{id}"{frame},"choices":[]{usage}{end}}}"#).as_bytes());
         }
@@ -308,7 +319,7 @@ impl Voice {
             }
         };
         let frame = self.frame.replace("chat.completion.chunk", "chat.completion");
-        let (id, usage, end) = (&self.id, self.usage(), self.fingerprint());
+        let (id, usage, end) = (&self.id, self.usage(false), self.fingerprint());
         format!(r#"{{"id":"{id}"{frame},"choices":[{choice}]{usage}{end}}}"#).into_bytes()
     }
 
@@ -316,14 +327,19 @@ impl Voice {
         (i64::from(self.said) + i64::from(self.wrong_usage)).max(0)
     }
 
-    fn usage(&self) -> String {
+    /// `,"usage":{...}`; of a chunk with a choice, or of the whole answer.
+    fn usage(&self, of_chunk: bool) -> String {
         let (prompt, completion) = (self.prompt_tokens, self.claimed());
         let total = i128::from(prompt) + i128::from(completion);
         let details = match (self.dialect, self.seen.cached_tokens) {
-            (Dialect::Plain, _) | (Dialect::Vllm, 0) => String::new(),
+            (Dialect::Plain, _) => String::new(),
+            (Dialect::Vllm, _) if of_chunk && self.shape == Shape::Chat => {
+                r#","completion_tokens_details":null"#.to_owned()
+            }
+            (Dialect::Vllm, 0) => String::new(),
             (Dialect::Vllm, cached) => format!(r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#),
-            // SGLang's completions leave out what is null, and its chat does not.
-            (Dialect::Sglang, 0) if self.shape == Shape::Chat => {
+            // Only the last usage of SGLang's completions leaves out what is null.
+            (Dialect::Sglang, 0) if of_chunk || self.shape == Shape::Chat => {
                 r#","prompt_tokens_details":null,"reasoning_tokens":0,"completion_tokens_details":null"#
                     .to_owned()
             }

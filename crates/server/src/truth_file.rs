@@ -90,7 +90,7 @@ pub enum TruthFileError {
     },
     /// Not a line of such a file.
     #[error(
-        "line {line} is not one of a truth file (`goodput sim fixed --truth FILE` writes them): {source}"
+        "line {line} is not one of a truth file (`goodput sim fixed` and `sim serve` write them with --truth FILE): {source}"
     )]
     Line {
         /// From 1.

@@ -169,7 +169,10 @@ impl Simulated {
             model: ask.model.clone().unwrap_or_else(|| self.config.model.clone()),
             dialect: self.dialect,
         };
-        let voice = Voice::new(shape, &labels, ask, faults, at_limit);
+        let mut voice = Voice::new(shape, &labels, ask, faults, at_limit);
+        if ask.return_token_ids() {
+            voice.prompt_ids = prompt::ids(&request.body);
+        }
         let kind = Kind { shape, dialect: self.dialect, is_stream: ask.stream() && !faults.json };
         self.advance(at);
         let asked = Asked {

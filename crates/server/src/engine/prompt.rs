@@ -4,7 +4,7 @@
 
 use goodput_model::prefix::block_hashes;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The parts of a body that are prompt, in the order in which they are counted.
 #[derive(Debug, Default, Deserialize)]
@@ -18,6 +18,11 @@ struct Prompt {
 /// The chained hashes of the whole blocks of a body's prompt; none for a body that cannot be read.
 pub(crate) fn prefix(body: &[u8], block_size: u32) -> Vec<u64> {
     block_hashes(tokens(body), block_size)
+}
+
+/// The ids of a body's prompt, as a JSON list.
+pub(crate) fn ids(body: &[u8]) -> String {
+    json!(tokens(body)).to_string()
 }
 
 fn tokens(body: &[u8]) -> Vec<u64> {
@@ -74,5 +79,6 @@ mod tests {
         assert_eq!(long[0], other[0]);
         assert_ne!(long[1], other[1]);
         assert_eq!(of(r#"{"prompt":[97,98,99,100]}"#)[0], long[0], "a byte is its id");
+        assert_eq!(ids(br#"{"prompt":"ab"}"#), "[97,98]");
     }
 }
