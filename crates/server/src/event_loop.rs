@@ -4,10 +4,12 @@
 //! or silent for ever. The loop plays what is due, arms the alarm for the next due time, and polls. Deadlines are
 //! absolute, so a late write does not delay the next.
 
+mod engine;
+
 use crate::answer::{Answer, End, Whole, json_answer, whole_answer};
 use crate::clock::Clock;
 use crate::conn::{Conn, Pending, Playing, State};
-use crate::engine::{News, Simulated, Waiter, What};
+use crate::engine::{Simulated, Waiter};
 use crate::fixed::{Fixed, FixedConfig, MODEL_LEN};
 use crate::http::{Request, Step};
 use crate::ledger::{Arrival, Ledger, Record};
@@ -183,43 +185,6 @@ impl EventLoop {
         Ok(true)
     }
 
-    /// Lets the engine go on, and carries what it says to the connections.
-    fn play_engine(&mut self) -> io::Result<()> {
-        let now = self.clock.now();
-        match &mut self.engine {
-            Some(engine) if engine.due().is_some_and(|due| due <= now) => engine.advance(now),
-            _ => return Ok(()),
-        }
-        self.deliver()
-    }
-
-    /// Hands the engine's news to the answers that wait for them.
-    fn deliver(&mut self) -> io::Result<()> {
-        let news = self.engine.as_mut().map(Simulated::take_news).unwrap_or_default();
-        for News { waiter, id, at, what } in news {
-            if !self.is_current(waiter.place, waiter.number) {
-                continue;
-            }
-            let Some(conn) = &mut self.conns[waiter.place] else { continue };
-            let State::Playing(playing) = &mut conn.state else { continue };
-            let Answer::Engine(answer) = &mut playing.answer else { continue };
-            if answer.id != id {
-                continue;
-            }
-            match what {
-                What::Refused(reason) => answer.refuse(at, reason),
-                What::Tokens { tokens, seen, end } => {
-                    answer.tokens(at, tokens, end.is_some(), seen);
-                    if let Some(record) = &mut playing.record {
-                        record.engine = end;
-                    }
-                }
-            }
-            self.advance(waiter.place)?;
-        }
-        Ok(())
-    }
-
     fn is_current(&self, place: usize, number: u64) -> bool {
         self.conns.get(place).and_then(Option::as_ref).is_some_and(|conn| conn.number == number)
     }
@@ -299,13 +264,6 @@ impl EventLoop {
             sys::reset_on_close(&conn.stream)?;
         }
         record.map_or(Ok(()), |record| self.ledger.ended(&record, Fate::Disconnected))
-    }
-
-    /// Takes the request of an answer that ends out of the engine, if it is still there.
-    fn drop_from_engine(&mut self, answer: &Answer) {
-        if let (Some(engine), Answer::Engine(answer)) = (&mut self.engine, answer) {
-            engine.cancel(self.clock.now(), answer.id);
-        }
     }
 
     fn on_socket(&mut self, place: usize, event: &Event) -> io::Result<()> {
@@ -400,11 +358,6 @@ impl EventLoop {
         };
         let answer: Whole = json_answer(status, &body, &[], &request, Nanos::ZERO);
         self.play(place, Answer::Whole(answer), None)
-    }
-
-    /// The account, with the engine's own if there is one.
-    fn truth(&self) -> Truth {
-        Truth { engine: self.engine.as_ref().map(Simulated::account), ..self.ledger.truth() }
     }
 
     /// Begins an answer.

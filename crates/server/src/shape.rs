@@ -7,6 +7,7 @@ use crate::ask::Ask;
 use crate::fault::{Cuts, Faults, Lines, UsageRule};
 use crate::meta::{MetaLabels, Seen};
 use serde_json::json;
+use std::borrow::Cow;
 
 /// Whose bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,19 +184,16 @@ impl Voice {
         if self.shape == Shape::Chat {
             json.push(b'}');
         }
-        let reason = if finish { format!("\"{}\"", self.finish) } else { "null".to_owned() };
-        let stop = if finish || self.shape == Shape::Completions { r#","stop_reason":null"# } else { "" };
-        let more = match (self.dialect, self.shape) {
-            (Dialect::Plain, _) if finish => r#","stop_reason":null"#.to_owned(),
-            (Dialect::Plain, _) => String::new(),
-            (Dialect::Vllm, Shape::Completions) => {
-                let prompt = if self.said == count { self.prompt_ids.as_str() } else { "null" };
-                format!(r#"{stop},"prompt_token_ids":{prompt},"token_ids":{}"#, self.ids(count))
-            }
-            (Dialect::Vllm, _) => format!(r#"{stop},"token_ids":{}"#, self.ids(count)),
-            (Dialect::Sglang, _) => r#","matched_stop":null"#.to_owned(),
-        };
-        json.extend_from_slice(format!(r#","logprobs":null,"finish_reason":{reason}{more}}}]"#).as_bytes());
+        json.extend_from_slice(br#","logprobs":null,"finish_reason":"#);
+        if finish {
+            json.push(b'"');
+            json.extend_from_slice(self.finish.as_bytes());
+            json.push(b'"');
+        } else {
+            json.extend_from_slice(b"null");
+        }
+        self.close_fields(json, finish, count);
+        json.extend_from_slice(b"}]");
         let on_last = self.usage_on_last && last && (finish || !self.empty_finish);
         if self.usage_on(count > 0) || on_last {
             json.extend_from_slice(self.usage(true).as_bytes());
@@ -208,19 +206,42 @@ impl Voice {
         json.push(b'}');
     }
 
+    /// What stands in a choice behind its finish reason.
+    fn close_fields(&self, json: &mut Vec<u8>, finish: bool, count: u32) {
+        const STOP: &[u8] = br#","stop_reason":null"#;
+        match self.dialect {
+            Dialect::Plain if finish => json.extend_from_slice(STOP),
+            Dialect::Plain => {}
+            Dialect::Sglang => json.extend_from_slice(br#","matched_stop":null"#),
+            Dialect::Vllm => {
+                let completions = self.shape == Shape::Completions;
+                if finish || completions {
+                    json.extend_from_slice(STOP);
+                }
+                if completions {
+                    let prompt = if self.said == count { self.prompt_ids.as_str() } else { "null" };
+                    json.extend_from_slice(br#","prompt_token_ids":"#);
+                    json.extend_from_slice(prompt.as_bytes());
+                }
+                json.extend_from_slice(br#","token_ids":"#);
+                json.extend_from_slice(self.ids(count).as_bytes());
+            }
+        }
+    }
+
     /// Whether a chunk, with tokens or without, carries usage. SGLang's chat has none on chunks without.
     fn usage_on(&self, tokens: bool) -> bool {
         self.usage_everywhere && (tokens || self.dialect != Dialect::Sglang)
     }
 
     /// The ids of the last `count` tokens, if they are wanted.
-    fn ids(&self, count: u32) -> String {
+    fn ids(&self, count: u32) -> Cow<'static, str> {
         if !self.token_ids {
-            return "null".to_owned();
+            return "null".into();
         }
         let said = (self.said - count + 1)..=self.said;
         let ids: Vec<String> = said.map(|i| u32::from(letter(i, self.wide)).to_string()).collect();
-        format!("[{}]", ids.join(","))
+        format!("[{}]", ids.join(",")).into()
     }
 
     /// vLLM's mark of its build on the last event with JSON; here it says that the engine is simulated.

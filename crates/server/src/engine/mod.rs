@@ -79,6 +79,8 @@ pub(crate) struct Simulated {
     /// Unix time of the server's zero.
     anchor: Nanos,
     heard: Vec<Routed>,
+    /// What the page has not been told yet.
+    untold: Vec<Routed>,
     news: Vec<News>,
 }
 
@@ -133,6 +135,7 @@ impl Simulated {
             next: 0,
             anchor,
             heard: Vec::new(),
+            untold: Vec::new(),
             news: Vec::new(),
             config,
         })
@@ -181,6 +184,7 @@ impl Simulated {
             streaming: ask.stream(),
             choice: None,
         };
+        self.tell_page();
         self.told.arrived(at, id.0, asked);
         let seen = Seen { received: self.unix(at), ..Seen::default() };
         self.flights.insert(id, Flight { waiter, arrived: at, seen });
@@ -232,6 +236,7 @@ impl Simulated {
     pub(crate) fn cancel(&mut self, now: Nanos, id: RequestId) {
         if self.flights.remove(&id).is_some() {
             self.wall.cancel(now, id);
+            self.tell_page();
             self.told.given_up(now, id.0);
         }
     }
@@ -255,13 +260,21 @@ impl Simulated {
         }
     }
 
-    /// Tells the page what was heard and turns it into news.
+    /// Tells the page what happened. The loop does so when what is due is written: a scrape can wait and a chunk cannot.
+    pub(crate) fn tell_page(&mut self) {
+        for Routed { replica, event } in self.untold.drain(..) {
+            let at = self.wall.speed.wall(event.at);
+            self.told.event(at, replica, &event.kind, &self.wall.cluster);
+        }
+    }
+
+    /// Turns what was heard into news, and keeps it for the page.
     fn digest(&mut self) {
+        self.tell_page();
         let heard = std::mem::take(&mut self.heard);
         let mut events = heard.iter().peekable();
-        while let Some(Routed { replica, event }) = events.next() {
+        while let Some(Routed { event, .. }) = events.next() {
             let at = self.wall.speed.wall(event.at);
-            self.told.event(at, *replica, &event.kind, &self.wall.cluster);
             match &event.kind {
                 EventKind::Tokens { id, tokens } => {
                     // A request's end follows its last tokens at once.
@@ -283,8 +296,7 @@ impl Simulated {
                 kind => self.note(self.unix(at), kind),
             }
         }
-        self.heard = heard;
-        self.heard.clear();
+        self.heard = std::mem::replace(&mut self.untold, heard);
     }
 
     fn tokens(&mut self, at: Nanos, (id, tokens): (RequestId, u32), truth: Option<&Truth>) {

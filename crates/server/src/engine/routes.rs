@@ -29,6 +29,7 @@ impl Simulated {
         Some(match (self.dialect, is_get, path) {
             (_, true, "/v1/models") => json(&self.models(now)),
             (_, true, "/metrics") => {
+                self.tell_page();
                 let accept = request.accept.as_deref().unwrap_or_default();
                 let (content_type, page) = self.told.scrape(now, accept, &self.wall.cluster);
                 Reply { status: 200, content_type, body: page.into_bytes() }
