@@ -474,3 +474,42 @@ fn routes_are_each_engines_own() {
     assert_eq!(served("engine=vllm"), [ok, ok, ok, ok, ok, None, None, None, None]);
     assert_eq!(served("engine=sglang"), [ok, ok, ok, None, None, ok, ok, ok, None]);
 }
+
+#[test]
+fn preemptions_and_refusals_are_on_the_page_and_in_the_truth() {
+    for (engine, preempted, refused) in [
+        ("engine=vllm", "vllm:num_preemptions_total", Some("vllm:admission_rejections_total")),
+        // SGLang counts a request that its full queue turns away nowhere.
+        ("engine=sglang", "sglang:num_retracted_requests_total", None),
+    ] {
+        let tight =
+            ["max-model-len=64", "num-gpu-blocks-override=6", "block-size=16", "max-num-queued-reqs=4"];
+        let knobs = [&tight[..], &["schedule-conservativeness=0.01", engine]].concat();
+        let mut desk = Desk::new(&knobs, |_| {});
+        let body = CHAT.replace(":3", ":50");
+        let numbers: Vec<usize> = (0..9).map(|n| desk.ask(n, Shape::Chat, &body, "")).collect();
+        desk.run();
+        let account = desk.service.account();
+        assert!(account.preemptions > 0 && account.rejected > 0, "{engine}: {account:?}");
+        let ends = numbers.iter().filter_map(|n| desk.ends[*n]);
+        assert_eq!(ends.map(|end| u64::from(end.preemptions)).sum::<u64>(), account.preemptions, "{engine}");
+        let page = desk.page(STEP * 1_000);
+        assert_eq!(value(&page, preempted), account.preemptions as f64, "{engine}");
+        if let Some(refused) = refused {
+            assert_eq!(value(&page, refused), account.rejected as f64, "{engine}");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_went_away_leaves_no_finish_on_the_page() {
+    let mut desk = Desk::new(&["engine=vllm"], |_| {});
+    desk.ask(0, Shape::Chat, CHAT, "");
+    desk.service.advance(Nanos(PREFILL));
+    desk.deliver();
+    desk.service.cancel(Nanos(PREFILL + 5), RequestId(0));
+    desk.run();
+    let page = desk.page(STEP * 10);
+    assert_eq!(value(&page, "vllm:request_success_total"), 0.0);
+    assert_eq!(value(&page, "vllm:generation_tokens_total"), 1.0);
+}
