@@ -7,6 +7,7 @@ use crate::route;
 use goodput_model::knobs::Knobs;
 use goodput_model::profile::Profile;
 use goodput_observe::expose::{Format, Page, read};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -281,6 +282,41 @@ fn being_late_moves_nothing() {
     let end = when(false).1.unwrap();
     assert_eq!((end.arrived_ns, end.queued_ns, end.admitted_ns), (0, 0, Some(0)));
     assert_eq!((end.prefilled_ns, end.finished_ns), (Some(PREFILL), PREFILL + 2 * STEP));
+}
+
+proptest! {
+    /// A loop that sleeps too long between its looks at sockets and engine writes late, and nothing else changes.
+    #[test]
+    fn a_loop_that_oversleeps_changes_no_instant(
+        gaps in prop::collection::vec(0..60_000_000_u64, 1..12),
+        naps in prop::collection::vec(1..90_000_000_u64, 1..30),
+    ) {
+        let arrivals: Vec<u64> = gaps.iter().scan(0, |at, gap| { *at += gap; Some(*at) }).collect();
+        let written = |mut desk: Desk| -> Vec<Vec<(u64, u32)>> {
+            desk.run();
+            let all = (0..arrivals.len()).map(|n| desk.written(n).0);
+            all.map(|writes| writes.into_iter().map(|(due, _, tokens)| (due, tokens)).collect()).collect()
+        };
+        let desk = || Desk::new(&["engine=vllm", "max-num-seqs=4"], |_| {});
+        let (mut exact, mut late) = (desk(), desk());
+        for at in &arrivals {
+            exact.ask(*at, Shape::Chat, CHAT, "");
+        }
+        let (mut now, mut asked) = (0, 0);
+        for nap in naps.iter().cycle() {
+            now += nap;
+            while let Some(at) = arrivals.get(asked).filter(|at| **at <= now) {
+                late.ask(*at, Shape::Chat, CHAT, "");
+                asked += 1;
+            }
+            late.service.advance(Nanos(now));
+            late.deliver();
+            if asked == arrivals.len() {
+                break;
+            }
+        }
+        prop_assert_eq!(written(exact), written(late));
+    }
 }
 
 #[test]
