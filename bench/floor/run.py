@@ -38,12 +38,15 @@ class Load:
     tokens: int
     ttft: str
     itl: str
+    # The readers answer at the instant at which an answer ends, so streams that began together stay in step, and share
+    # wake-ups that those of a client do not. Spread over one ITL they have as little in common as the client's.
+    spread_ms: int
 
 
 LOADS = [
-    Load("paced-64", "64 streams, TTFT 50 ms, ITL 10 ms", 64, 512, 64, "50ms", "10ms"),
-    Load("paced-1000", "1,000 streams, TTFT 50 ms, ITL 10 ms", 1000, 4000, 64, "50ms", "10ms"),
-    Load("batched-64", "64 streams, answers written at once (ITL 0)", 64, 16000, 128, "0ms", "0ms"),
+    Load("paced-64", "64 streams, TTFT 50 ms, ITL 10 ms", 64, 1024, 64, "50ms", "10ms", 10),
+    Load("paced-1000", "1,000 streams, TTFT 50 ms, ITL 10 ms", 1000, 6000, 64, "50ms", "10ms", 10),
+    Load("batched-64", "64 streams, answers written at once (ITL 0)", 64, 16000, 128, "0ms", "0ms", 0),
 ]
 
 
@@ -76,6 +79,7 @@ def tokens_served(url: str) -> int:
 def floor(binary: Path, load: Load, url: str, path: str) -> dict:
     command = [ISOLATE, CLIENT_CORE, binary, "--url", url, "--path", path, "--json"]
     command += ["--streams", str(load.streams), "--requests", str(load.requests), "--tokens", str(load.tokens)]
+    command += ["--spread-ms", str(load.spread_ms)]
     row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {key: row[key] for key in ("reads", "chunks_per_s", "cpu_us_per_chunk")} | {
         "user": row["user_us_per_chunk"],
@@ -105,7 +109,7 @@ def client(binary: Path, load: Load, url: str) -> dict:
         "cpu_us_per_chunk": said["cpu_ns"] / 1e3 / chunks,
         "user": usage.ru_utime * 1e6 / chunks,
         "sys": usage.ru_stime * 1e6 / chunks,
-        "wakeups": None,
+        "wakeups": said["wakeups"],
         "chunks": chunks,
     }
 
@@ -138,12 +142,11 @@ def table(load: Load, repeats: list[dict[str, dict]]) -> str:
         cost = [row["cpu_us_per_chunk"] for row in rows]
         ratios = [rows[name]["cpu_us_per_chunk"] / rows[BASE]["cpu_us_per_chunk"] for rows in repeats]
         middle = lambda key: statistics.median(row[key] for row in rows)  # noqa: E731
-        wakeups = "" if rows[0]["wakeups"] is None else f"{middle('wakeups') / rows[0]['chunks']:.2f}"
         cells = [
             name,
             f"{middle('chunks_per_s'):,.0f}",
             f"{middle('reads') / rows[0]['chunks']:.2f}",
-            wakeups,
+            f"{middle('wakeups') / rows[0]['chunks']:.2f}",
             f"{statistics.median(cost):.2f}",
             f"{min(cost):.2f}",
             f"{max(cost):.2f}",

@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, RawFd};
 use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The last chunk of a chunked body without trailers, after the line end of the chunk before it.
 const TERMINAL_CHUNK: [u8; 7] = *b"\r\n0\r\n\r\n";
@@ -101,9 +103,16 @@ impl Load {
         self.slots.iter().map(|slot| slot.stream.as_raw_fd())
     }
 
-    /// Sends the first request of every slot.
-    pub(crate) fn begin(&mut self) -> io::Result<()> {
-        (0..self.slots.len()).try_for_each(|slot| self.send(slot))
+    /// Sends the first request of every slot, spread evenly over `spread`, so that answers which are timed alike do not
+    /// come in step. Nothing is read meanwhile: the first answer should take longer than that.
+    pub(crate) fn begin(&mut self, spread: Duration) -> io::Result<()> {
+        let (start, slots) = (Instant::now(), self.slots.len());
+        for slot in 0..slots {
+            let due = spread.mul_f64(slot as f64 / slots as f64);
+            thread::sleep(due.saturating_sub(start.elapsed()));
+            self.send(slot)?;
+        }
+        Ok(())
     }
 
     /// Whether the last answer has ended.

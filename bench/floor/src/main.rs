@@ -17,7 +17,7 @@ use load::{Load, Target, Work};
 use receive::Receiver;
 use serde::Serialize;
 use std::error::Error;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How bytes are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -51,6 +51,9 @@ struct Args {
     /// Characters of the prompt
     #[arg(long, default_value_t = 64)]
     prompt: usize,
+    /// Milliseconds over which the first requests are spread
+    #[arg(long, default_value_t = 0)]
+    spread_ms: u64,
     /// How bytes are received; repeatable, one run each [default: all]
     #[arg(long)]
     path: Vec<Path>,
@@ -134,7 +137,7 @@ fn measure(args: &Args, path: Path) -> Result<Row, Box<dyn Error>> {
         }
     };
     let (cpu, start) = (sys::cpu_time()?, Instant::now());
-    load.begin()?;
+    load.begin(Duration::from_millis(args.spread_ms))?;
     let mut wakeups = 0;
     while !load.is_over() {
         receiver.turn(&mut load)?;

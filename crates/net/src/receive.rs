@@ -114,6 +114,8 @@ pub(crate) struct Shared {
 /// What one receive thread saw of itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReceiveStats {
+    /// Times the poll returned with something to do.
+    pub wakeups: u64,
     /// Reads that carried data.
     pub reads: u64,
     /// Of those, with a kernel stamp.
@@ -231,7 +233,9 @@ impl ReceiveThread {
             Err(e) => return Err(e),
         };
         let returned = self.shared.clock.now();
-        let left_behind = interrupted || events.iter().count() >= EVENTS;
+        let found = events.iter().count();
+        let left_behind = interrupted || found >= EVENTS;
+        self.stats.wakeups += u64::from(found > 0);
         self.quiet.turns.polled(called, returned, left_behind);
         self.stamper.turn_begins(returned);
         Ok(())

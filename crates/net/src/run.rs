@@ -341,6 +341,7 @@ fn spawn<T: Send + 'static>(
 }
 
 fn add(sum: &mut ReceiveStats, one: ReceiveStats) {
+    sum.wakeups += one.wakeups;
     sum.reads += one.reads;
     sum.stamped_reads += one.stamped_reads;
     sum.rejected_stamps += one.rejected_stamps;

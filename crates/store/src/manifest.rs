@@ -267,6 +267,9 @@ pub struct Client {
     /// Processor cores it used on average over the run.
     #[serde(default)]
     pub cores_used: Option<f64>,
+    /// Times a receive thread woke up and found something to do.
+    #[serde(default)]
+    pub wakeups: Option<u64>,
     /// Reads that brought data.
     #[serde(default)]
     pub reads: Option<u64>,
