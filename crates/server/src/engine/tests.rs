@@ -549,3 +549,33 @@ fn a_client_that_went_away_leaves_no_finish_on_the_page() {
     assert_eq!(value(&page, "vllm:request_success_total"), 0.0);
     assert_eq!(value(&page, "vllm:generation_tokens_total"), 1.0);
 }
+
+#[test]
+fn a_scrape_gets_its_format_and_the_edges_of_the_flags() {
+    let edges = Buckets::vllm(r#"{"request_latency": [0.125, 4]}"#).unwrap();
+    let mut desk = Desk::new(&["engine=vllm"], |config| config.buckets = edges);
+    desk.ask(0, Shape::Chat, CHAT, "");
+    desk.run();
+    let accept = Some("application/openmetrics-text;version=1.0.0".to_owned());
+    let request = Request { method: "GET".into(), path: "/metrics".into(), accept, ..Request::default() };
+    let reply = desk.service.reply(&request, Nanos(STEP * 10)).unwrap();
+    assert_eq!(reply.content_type, Format::OpenMetrics.content_type());
+    let text = String::from_utf8(reply.body).unwrap();
+    assert!(text.ends_with("# EOF\n"));
+    for edge in ["le=\"0.125\"", "le=\"4.0\"", "le=\"+Inf\""] {
+        let bucket = format!("vllm:e2e_request_latency_seconds_bucket{{engine=\"0\",{edge}");
+        assert_eq!(text.matches(&bucket).count(), 1, "{bucket}");
+    }
+}
+
+#[test]
+fn replicas_share_the_requests_and_the_page() {
+    let mut desk = Desk::new(&["engine=vllm", "data-parallel-size=2", "max-num-seqs=1"], |_| {});
+    let numbers = [0, 0].map(|at| desk.ask(at, Shape::Chat, CHAT, ""));
+    desk.run();
+    let finished = numbers.map(|n| desk.ends[n].unwrap().finished_ns);
+    assert_eq!(finished, [PREFILL + 2 * STEP; 2], "neither waits for the other");
+    let page = desk.page(STEP * 10);
+    assert_eq!(value(&page, "vllm:request_success_total"), 2.0);
+    assert_eq!(value(&page, "vllm:generation_tokens_total"), 6.0);
+}
