@@ -3,6 +3,8 @@
 //! Each token is one ASCII letter, so a byte tokenizer counts what was served. The parts of an event that do not
 //! change within an answer are rendered once.
 
+mod whole;
+
 use crate::ask::Ask;
 use crate::fault::{Cuts, Faults, Lines, UsageRule};
 use crate::meta::{MetaLabels, Seen};
@@ -30,6 +32,17 @@ pub(crate) enum Dialect {
     Vllm,
     /// SGLang 0.5.
     Sglang,
+}
+
+/// Where usage stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On a chunk with a choice.
+    Chunk,
+    /// In a chunk of its own at the end.
+    Last,
+    /// In an answer that is no stream.
+    Whole,
 }
 
 /// What an answer says about itself besides its tokens.
@@ -135,7 +148,7 @@ impl Voice {
         if self.shape != Shape::Chat {
             return;
         }
-        let usage = if self.usage_on(false) { self.usage(true) } else { String::new() };
+        let usage = if self.usage_on(false) { self.usage(Place::Chunk) } else { String::new() };
         let (id, frame) = (&self.id, &self.frame);
         let (thoughts, choice_end, end) = match self.dialect {
             Dialect::Plain => ("", "", String::new()),
@@ -196,7 +209,7 @@ impl Voice {
         json.extend_from_slice(b"}]");
         let on_last = self.usage_on_last && last && (finish || !self.empty_finish);
         if self.usage_on(count > 0) || on_last {
-            json.extend_from_slice(self.usage(true).as_bytes());
+            json.extend_from_slice(self.usage(Place::Chunk).as_bytes());
         } else if self.dialect == Dialect::Sglang && self.shape == Shape::Completions {
             json.extend_from_slice(br#","usage":null"#);
         }
@@ -304,7 +317,7 @@ impl Voice {
     /// Appends what follows the last token: the usage chunk and `[DONE]`.
     pub(crate) fn ending(&self, out: &mut Vec<u8>) {
         if self.usage_chunk {
-            let (id, frame, usage) = (&self.id, &self.frame, self.usage(false));
+            let (id, frame, usage) = (&self.id, &self.frame, self.usage(Place::Last));
             let end = self.fingerprint();
             self.event(out, format!(r#"{{"id":"{id}"{frame},"choices":[]{usage}{end}}}"#).as_bytes());
         }
@@ -321,57 +334,39 @@ impl Voice {
         }
     }
 
-    /// The whole answer of `tokens` tokens as one JSON object.
-    pub(crate) fn whole(&mut self, tokens: u32) -> Vec<u8> {
-        self.said = tokens;
-        let text: String = (1..=tokens).map(|i| letter(i, self.wide)).collect();
-        if let Shape::Generate { .. } = self.shape {
-            self.text = text;
-            let mut body = Vec::new();
-            self.native_frame(&mut body, true, true);
-            return body;
-        }
-        let stop = if self.dialect == Dialect::Sglang { "matched_stop" } else { "stop_reason" };
-        let choice = match self.shape {
-            Shape::Chat => json!({"index": 0, "message": {"role": "assistant", "content": text},
-                                  "logprobs": null, "finish_reason": self.finish, stop: null}),
-            _ => {
-                json!({"index": 0, "text": text, "logprobs": null, "finish_reason": self.finish, stop: null})
-            }
-        };
-        let frame = self.frame.replace("chat.completion.chunk", "chat.completion");
-        let (id, usage, end) = (&self.id, self.usage(false), self.fingerprint());
-        format!(r#"{{"id":"{id}"{frame},"choices":[{choice}]{usage}{end}}}"#).into_bytes()
-    }
-
     fn claimed(&self) -> i64 {
         (i64::from(self.said) + i64::from(self.wrong_usage)).max(0)
     }
 
-    /// `,"usage":{...}`; of a chunk with a choice, or of the whole answer.
-    fn usage(&self, of_chunk: bool) -> String {
+    /// `,"usage":{...}`.
+    fn usage(&self, place: Place) -> String {
         let (prompt, completion) = (self.prompt_tokens, self.claimed());
         let total = i128::from(prompt) + i128::from(completion);
-        let details = match (self.dialect, self.seen.cached_tokens) {
-            (Dialect::Plain, _) => String::new(),
-            (Dialect::Vllm, _) if of_chunk && self.shape == Shape::Chat => {
-                r#","completion_tokens_details":null"#.to_owned()
-            }
-            (Dialect::Vllm, 0) => String::new(),
-            (Dialect::Vllm, cached) => format!(r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#),
-            // Only the last usage of SGLang's completions leaves out what is null.
-            (Dialect::Sglang, 0) if of_chunk || self.shape == Shape::Chat => {
-                r#","prompt_tokens_details":null,"reasoning_tokens":0,"completion_tokens_details":null"#
-                    .to_owned()
-            }
-            (Dialect::Sglang, 0) => r#","reasoning_tokens":0"#.to_owned(),
-            (Dialect::Sglang, cached) => {
-                format!(r#","prompt_tokens_details":{{"cached_tokens":{cached}}},"reasoning_tokens":0"#)
-            }
-        };
+        let details = self.usage_details(place);
         format!(
             r#","usage":{{"prompt_tokens":{prompt},"total_tokens":{total},"completion_tokens":{completion}{details}}}"#
         )
+    }
+
+    /// What usage says besides the three counts. Whether a field that is null is there depends on the place.
+    fn usage_details(&self, place: Place) -> String {
+        let cached = match self.seen.cached_tokens {
+            0 => "null".to_owned(),
+            tokens => format!(r#"{{"cached_tokens":{tokens}}}"#),
+        };
+        let known =
+            if cached == "null" { String::new() } else { format!(r#","prompt_tokens_details":{cached}"#) };
+        let spare = r#","completion_tokens_details":null"#;
+        match (self.dialect, place, self.shape) {
+            (Dialect::Plain, ..) => String::new(),
+            (Dialect::Vllm, Place::Chunk, Shape::Chat) => spare.to_owned(),
+            (Dialect::Vllm, Place::Chunk | Place::Last, _) => known,
+            (Dialect::Vllm, Place::Whole, _) => format!(r#","prompt_tokens_details":{cached}{spare}"#),
+            (Dialect::Sglang, Place::Last, Shape::Completions) => format!(r#"{known},"reasoning_tokens":0"#),
+            (Dialect::Sglang, ..) => {
+                format!(r#","prompt_tokens_details":{cached},"reasoning_tokens":0{spare}"#)
+            }
+        }
     }
 
     /// Appends SGLang's frame of a request that its scheduler turned away, and `[DONE]`.
