@@ -19,9 +19,9 @@ pub(crate) struct SimServeArgs {
     #[command(flatten)]
     pub(crate) serving: ServingArgs,
     #[command(flatten)]
-    pub(crate) buckets: BucketArgs,
-    #[command(flatten)]
     pub(crate) listen: ListenArgs,
+    #[command(flatten)]
+    pub(crate) buckets: BucketArgs,
 }
 
 /// How the engine is served.
@@ -50,7 +50,7 @@ pub(crate) struct ServingArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Buckets of the metrics page")]
 pub(crate) struct BucketArgs {
-    /// vLLM: edges by group, for example `{\"request_latency\": [0.1, 0.5]}`.
+    /// vLLM: edges by group, for example `{"request_latency": [0.1, 0.5]}`.
     #[arg(long, value_name = "JSON")]
     custom_histogram_buckets: Option<String>,
     /// SGLang: edges in seconds.
