@@ -24,9 +24,9 @@
 //! What this cannot see: a hypervisor that takes the core away from the whole machine, and a core that takes longer than
 //! the slack to wake. Nor is a pause of this thread without effect on what comes after it: bytes that are not read are
 //! acknowledged late, and a sender that has used up its congestion window (ten segments at first) holds back what it
-//! would have sent. That takes a pause of several events of one stream; the lateness of reading shows it. Bytes that the network stack holds back before they reach the socket have not arrived by any
-//! measure of a program. Where the run delay is not counted (another system, some sandboxes) the first half of 4 still
-//! holds.
+//! would have sent. That takes a pause of several events of one stream; the lateness of reading shows it. Bytes that the
+//! network stack holds back before they reach the socket have not arrived by any measure of a program. Where the run
+//! delay is not counted (another system, some sandboxes) the first half of 4 still holds.
 
 use goodput_core::time::Nanos;
 
