@@ -46,11 +46,22 @@ impl<T> Clone for Outbox<T> {
 impl<T> Outbox<T> {
     /// Leaves a message. If the reader is gone nobody wants it, and it is dropped.
     pub(crate) fn send(&self, message: T) {
+        self.put([message]);
+    }
+
+    /// Leaves them all, with one wake-up.
+    pub(crate) fn send_all(&self, messages: &mut Vec<T>) {
+        if !messages.is_empty() {
+            self.put(messages.drain(..));
+        }
+    }
+
+    fn put(&self, messages: impl IntoIterator<Item = T>) {
         let mut state = self.0.lock();
         if state.is_closed {
             return;
         }
-        state.messages.push_back(message);
+        state.messages.extend(messages);
         let wakes = std::mem::take(&mut state.is_waited_for);
         drop(state);
         if wakes {
@@ -102,9 +113,10 @@ mod tests {
         assert_eq!(inbox.try_recv(), None);
         assert_eq!(inbox.recv_timeout(Duration::ZERO), None);
         outbox.send(1);
-        outbox.clone().send(2);
+        outbox.clone().send_all(&mut vec![2, 3]);
+        outbox.send_all(&mut Vec::new());
         assert_eq!(inbox.recv_timeout(Duration::from_secs(600)), Some(1));
-        assert_eq!((inbox.try_recv(), inbox.try_recv()), (Some(2), None));
+        assert_eq!((inbox.try_recv(), inbox.try_recv(), inbox.try_recv()), (Some(2), Some(3), None));
     }
 
     #[test]

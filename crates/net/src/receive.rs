@@ -146,6 +146,8 @@ pub(crate) struct ReceiveThread {
     poll: Poll,
     inbox: Receiver<ToReceive>,
     release: Outbox<ToRelease>,
+    /// What the release thread is told at the end of this turn.
+    ended: Vec<ToRelease>,
     finished: RecordSender,
     shared: Shared,
     slots: Vec<Option<Slot>>,
@@ -181,6 +183,7 @@ impl ReceiveThread {
             poll,
             inbox: channels.inbox,
             release: channels.release,
+            ended: Vec::new(),
             finished: channels.finished,
             shared,
             slots: Vec::new(),
@@ -216,6 +219,7 @@ impl ReceiveThread {
             }
             self.take_messages();
             self.expire();
+            self.tell_all();
         }
         let Stamper { reads, stamped, rejected, .. } = self.stamper;
         let stats = ReceiveStats { reads, stamped_reads: stamped, rejected_stamps: rejected, ..self.stats };

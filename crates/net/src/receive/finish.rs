@@ -69,9 +69,15 @@ impl ReceiveThread {
         self.stats.sink_stalls += u64::from(self.finished.send(finished));
     }
 
-    pub(super) fn tell(&self, message: ToRelease) {
-        // The release thread outlives its receivers; if it has panicked the run is over anyway.
-        self.release.send(message);
+    /// Keeps a message for the end of this turn.
+    pub(super) fn tell(&mut self, message: ToRelease) {
+        self.ended.push(message);
+    }
+
+    /// Tells the release thread everything at once: woken for every single one it would take the core from this thread
+    /// each time. It outlives its receivers; if it has panicked the run is over anyway.
+    pub(super) fn tell_all(&mut self) {
+        self.release.send_all(&mut self.ended);
     }
 }
 
