@@ -9,21 +9,16 @@ nothing is a test, and a machine that is busy shows in the server's own lateness
 
 import argparse
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import machine  # noqa: E402
-
-ISOLATE = machine.ROOT / "bench" / "isolate.sh"
-SERVER_CORE, CLIENT_CORE = "0", "1"
+from exact_server import CLIENT_CORE, ISOLATE, serve  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -80,24 +75,6 @@ CASES = [
 ]
 
 
-@contextmanager
-def server(goodput: Path, arguments: list[str], truth: Path):
-    """The exact server on a core of its own; gives its URL."""
-    command = [ISOLATE, SERVER_CORE, goodput, "sim", "fixed", "--port", "0", "--truth", truth, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        yield process.stdout.readline().strip().removeprefix("listening on ")
-    finally:
-        # The process is the server itself, or a setsid that waits for it and passes no signal on.
-        for pid in children(process.pid) or [process.pid]:
-            os.kill(pid, signal.SIGTERM)
-        process.wait()
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def hogged(count: int, command: list) -> list:
     """The command in one session with so many endless loops beside it."""
     script = 'n=$1; shift; for _ in $(seq "$n"); do (while :; do :; done) & done; "$@"; s=$?; kill $(jobs -p); exit $s'
@@ -106,7 +83,7 @@ def hogged(count: int, command: list) -> list:
 
 def run(goodput: Path, case: Case, folder: Path) -> dict:
     truth = folder / "truth.jsonl"
-    with server(goodput, case.server, truth) as url:
+    with serve(goodput, *case.server, "--truth", truth) as url:
         command = [goodput, "run", "--url", url, "--out", folder, "--name", "run", "--truth", truth, "--quiet", "--json"]
         command += ["--protocol", "openai-completions", "--tokenizer", "bytes", "--input-tokens", "16", *case.load]
         done = subprocess.run(
@@ -158,7 +135,7 @@ def start_up(goodput: Path, folder: Path) -> str:
 
     version = sorted(clock([goodput, "--version"]) for _ in range(9))[4]
     lines = [f"`goodput --version`: {version:.1f} ms (median of 9)."]
-    with server(goodput, SHORT, folder / "start.jsonl") as url:
+    with serve(goodput, *SHORT) as url:
         for label, tokenizer in [("bytes", ["--tokenizer", "bytes"]), ("its default", [])]:
             took = []
             for turn in range(5):

@@ -15,15 +15,13 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import machine  # noqa: E402
+from exact_server import CLIENT_CORE, ISOLATE, SERVER_CORE, serve  # noqa: E402
 
-ISOLATE = machine.ROOT / "bench" / "isolate.sh"
-SERVER_CORE, CLIENT_CORE = "0", "1"
 PATHS = ["epoll", "epoll-stamps", "uring", "uring-stamps"]
 BASE = "epoll-stamps"
 CLIENT = "goodput run"
@@ -48,27 +46,6 @@ LOADS = [
     Load("paced-1000", "1,000 streams, TTFT 50 ms, ITL 10 ms", 1000, 6000, 64, "50ms", "10ms", 10),
     Load("batched-64", "64 streams, answers written at once (ITL 0)", 64, 16000, 128, "0ms", "0ms", 0),
 ]
-
-
-@contextmanager
-def server(goodput: Path, load: Load, port: int):
-    """The exact server on a core of its own, until the block ends."""
-    command = [ISOLATE, SERVER_CORE, goodput, "sim", "fixed", "--port", str(port)]
-    command += ["--ttft", load.ttft, "--itl", load.itl, "--tokens", str(load.tokens)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        if "listening" not in process.stdout.readline():
-            sys.exit(f"the server did not start on port {port}")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        # The process is setsid, which waits for the server and passes no signal on.
-        for child in children(process.pid):
-            os.kill(child, 15)
-        process.wait()
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] or [pid]
 
 
 def tokens_served(url: str) -> int:
@@ -165,7 +142,6 @@ def main() -> None:
     parser.add_argument("--floor", type=Path, default=target / "goodput-floor")
     parser.add_argument("--load", action="append", choices=[load.name for load in LOADS], help="default: all")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--port", type=int, default=21300, help="the first of as many ports as there are loads")
     parser.add_argument("--out", type=Path, help="default: bench/results/DATE-floor.md")
     args = parser.parse_args()
     for binary in (args.goodput, args.floor):
@@ -177,10 +153,10 @@ def main() -> None:
         f"on core {CLIENT_CORE}, each in a session of its own. User and system time of `{CLIENT}` are of the whole process, "
         "with its start and the Parquet files; its CPU time is of the run alone."
     )
-    for at, load in enumerate(LOADS):
+    for load in LOADS:
         if args.load and load.name not in args.load:
             continue
-        with server(args.goodput, load, args.port + at) as url:
+        with serve(args.goodput, "--ttft", load.ttft, "--itl", load.itl, "--tokens", str(load.tokens)) as url:
             sections.append(table(load, [repeat(args, load, url, turn) for turn in range(args.repeats)]))
     out = args.out or machine.ROOT / "bench" / "results" / f"{machine.today()}-floor.md"
     text = "\n\n".join(sections) + "\n"

@@ -128,7 +128,8 @@ impl Recorder {
         client.cpu_ns = Some(facts.cpu_ns);
         client.memory_peak_bytes = host::memory_peak();
         client.cores_used = Some(facts.cores_used);
-        client.wakeups = Some(facts.receive.wakeups);
+        // HTTP/2 does not poll its sockets itself, and counts none.
+        client.wakeups = (facts.receive.wakeups > 0).then_some(facts.receive.wakeups);
         client.reads = Some(facts.receive.reads);
         client.stamped_reads = Some(facts.receive.stamped_reads);
         client.warm_connections = Some(facts.warm_connections as u64);

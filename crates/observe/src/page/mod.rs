@@ -13,6 +13,7 @@ mod registry;
 mod sglang;
 mod vllm;
 
+use crate::engine_names::Engine;
 use crate::expose::{Format, Page};
 use goodput_core::time::Nanos;
 
@@ -230,6 +231,12 @@ impl Setup {
             decode_log_interval: 40,
             buckets: Buckets::default(),
         }
+    }
+
+    /// Upper edges of a group of an engine's histograms: those that were asked for, else the engine's own.
+    fn edges(&self, engine: Engine, group: &str) -> Vec<f64> {
+        let asked = self.buckets.get(group).map(<[f64]>::to_vec);
+        asked.or_else(|| engine.default_edges(group, self.max_model_len)).unwrap_or_default()
     }
 }
 

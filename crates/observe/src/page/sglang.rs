@@ -78,10 +78,7 @@ impl SglangPage {
     /// The page before the first request: only what the scheduler says of itself is on it.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let edges = |group: &str| {
-            let changed = setup.buckets.get(group).map(<[f64]>::to_vec);
-            changed.or_else(|| Engine::Sglang.default_edges(group, setup.max_model_len)).unwrap_or_default()
-        };
+        let edges = |group: &str| setup.edges(Engine::Sglang, group);
         let labels = Labels::new([
             ("engine_type", "unified"),
             ("model_name", &setup.model),

@@ -48,10 +48,7 @@ impl VllmPage {
     /// The page before the first request. All its series are there and 0, as on the real one.
     #[must_use]
     pub fn new(setup: &Setup) -> Self {
-        let edges = |group: &str| {
-            let changed = setup.buckets.get(group).map(<[f64]>::to_vec);
-            changed.or_else(|| Engine::Vllm.default_edges(group, setup.max_model_len)).unwrap_or_default()
-        };
+        let edges = |group: &str| setup.edges(Engine::Vllm, group);
         let speculation = if setup.speculative_tokens > 0 { vllm::SPECULATION } else { &[] };
         let created = Some(setup.created.as_secs_f64());
         let mut registry = Registry::new(vllm::FAMILIES.iter().chain(speculation), edges, created);
